@@ -1,0 +1,113 @@
+//! Where time comes from. The only place of the crate that reads a clock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::time::{Millis, Timestamp};
+
+/// A source of time for a [`Pool`](crate::Pool).
+///
+/// The pool reads it once per call, before it takes its lock. Stamps should not step back; if
+/// they do, the scheduler goes on with the largest stamp it has seen.
+///
+/// ```
+/// use account_pool::{Clock, Timestamp};
+///
+/// #[derive(Debug)]
+/// struct Stopped;
+///
+/// impl Clock for Stopped {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_millis(42)
+///     }
+/// }
+/// assert_eq!(Stopped.now().as_millis(), 42);
+/// ```
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The current instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// Unix time that never steps back: wall time is read once, at construction, and monotonic time
+/// is added to it.
+///
+/// Its stamps compare with the reset times that upstreams announce and mean the same in another
+/// process. A correction of the wall clock after construction is not followed, and where the
+/// machine's monotonic clock stops during suspend, so does this one; build a new clock to
+/// re-anchor.
+#[derive(Clone, Debug)]
+pub struct SystemClock {
+    anchor: Timestamp,
+    started: Instant,
+}
+
+impl SystemClock {
+    /// A clock anchored at the current wall time. Wall times before 1970 count as 1970.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "the one place where wall time is read")]
+    pub fn new() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millis = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
+        Self { anchor: Timestamp::from_millis(millis), started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place where monotonic time is read")]
+    fn now(&self) -> Timestamp {
+        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.anchor.plus(Millis::new(millis))
+    }
+}
+
+/// A clock that moves only when it is told to: for tests, benches, simulations and replays.
+///
+/// Clones share the time.
+///
+/// ```
+/// use account_pool::{Clock, ManualClock, Millis, Timestamp};
+///
+/// let clock = ManualClock::new(Timestamp::from_millis(100));
+/// let same = clock.clone();
+/// clock.advance(Millis::new(5));
+/// assert_eq!(same.now(), Timestamp::from_millis(105));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    millis: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self { millis: Arc::new(AtomicU64::new(now.as_millis())) }
+    }
+
+    /// Moves the time forward by `span`, saturating.
+    pub fn advance(&self, span: Millis) {
+        let later = |millis| Some(Timestamp::from_millis(millis).plus(span).as_millis());
+        self.millis
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later)
+            .unwrap_or_else(|unchanged| unchanged);
+    }
+
+    /// Sets the time, backwards too: a scheduler that has seen a later stamp keeps that one.
+    pub fn set(&self, now: Timestamp) {
+        self.millis.store(now.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}

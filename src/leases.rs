@@ -1,0 +1,190 @@
+//! The requests under way.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::NameId;
+use crate::request::TrafficClass;
+use crate::slot::Slot;
+use crate::sticky::{BindingKey, Tenant};
+use crate::time::{Millis, Timestamp};
+
+/// The right to end one lease of a [`Scheduler`](crate::Scheduler), once.
+///
+/// A plain value: losing it leaks the lease until it is reaped. [`Pool`](crate::Pool) wraps it in
+/// a [`Lease`](crate::Lease) that ends by itself.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Ticket {
+    pub(crate) origin: u32,
+    pub(crate) index: u32,
+    pub(crate) sequence: u64,
+    pub(crate) slot: Slot,
+}
+
+impl Ticket {
+    /// A number unique among the tickets of one scheduler, growing with each selection.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+/// A request under way.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LeaseState {
+    pub(crate) sequence: u64,
+    pub(crate) slot: Slot,
+    pub(crate) taken_at: Timestamp,
+    pub(crate) model: Option<NameId>,
+    pub(crate) selector: Option<NameId>,
+    /// What a success binds.
+    pub(crate) binding: Option<(BindingKey, Tenant)>,
+    /// Tokens charged at selection.
+    pub(crate) cost: u64,
+    pub(crate) class: TrafficClass,
+    /// Whether it probes a half-open breaker.
+    pub(crate) probe: bool,
+    /// The breaker's epoch at selection.
+    pub(crate) epoch: u32,
+    pub(crate) refunded: bool,
+}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// All leases, in a slab whose entries form a list from the longest silent to the newest sign of
+/// life. Every operation is O(1).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Leases {
+    entries: Vec<Entry>,
+    vacant: u32,
+    /// The longest silent.
+    head: u32,
+    /// The newest sign of life.
+    tail: u32,
+    len: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    lease: Option<LeaseState>,
+    seen: Timestamp,
+    previous: u32,
+    next: u32,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self { entries: Vec::new(), vacant: NONE, head: NONE, tail: NONE, len: 0 }
+    }
+}
+
+impl Leases {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Stores a lease; returns its index.
+    pub(crate) fn insert(&mut self, lease: LeaseState, now: Timestamp) -> u32 {
+        let entry = Entry { lease: Some(lease), seen: now, previous: NONE, next: NONE };
+        let index = if self.vacant == NONE {
+            self.entries.push(entry);
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 leases are held")
+        } else {
+            let index = self.vacant;
+            self.vacant = self.entries[index as usize].next;
+            self.entries[index as usize] = entry;
+            index
+        };
+        self.append(index);
+        self.len += 1;
+        index
+    }
+
+    /// The lease of a ticket, while it is held.
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&LeaseState> {
+        let lease = self.entries.get(ticket.index as usize)?.lease.as_ref()?;
+        (lease.sequence == ticket.sequence).then_some(lease)
+    }
+
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut LeaseState> {
+        let lease = self.entries.get_mut(ticket.index as usize)?.lease.as_mut()?;
+        (lease.sequence == ticket.sequence).then_some(lease)
+    }
+
+    /// Notes a sign of life; `false` when the lease is not held.
+    pub(crate) fn touch(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        if self.get(ticket).is_none() {
+            return false;
+        }
+        self.unlink(ticket.index);
+        self.entries[ticket.index as usize].seen = now;
+        self.append(ticket.index);
+        true
+    }
+
+    /// Ends a lease.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<LeaseState> {
+        self.get(ticket)?;
+        self.take(ticket.index)
+    }
+
+    /// Ends the longest silent lease, if it has been silent for `silence`.
+    pub(crate) fn pop_silent(&mut self, silence: Millis, now: Timestamp) -> Option<LeaseState> {
+        let head = self.entries.get(self.head as usize)?;
+        if head.seen.is_over(silence, now) { self.take(self.head) } else { None }
+    }
+
+    /// The leases that have been silent for `silence`.
+    pub(crate) fn silent(
+        &self,
+        silence: Millis,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &LeaseState> {
+        let first = self.entries.get(self.head as usize);
+        let entries = std::iter::successors(first, |entry| self.entries.get(entry.next as usize));
+        let silent = entries.take_while(move |entry| entry.seen.is_over(silence, now));
+        silent.filter_map(|entry| entry.lease.as_ref())
+    }
+
+    /// The newest sign of life of the longest silent lease.
+    pub(crate) fn longest_silent(&self) -> Option<Timestamp> {
+        self.entries.get(self.head as usize).map(|entry| entry.seen)
+    }
+
+    /// All leases, in no meaningful but a stable order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LeaseState> {
+        self.entries.iter().filter_map(|entry| entry.lease.as_ref())
+    }
+
+    fn take(&mut self, index: u32) -> Option<LeaseState> {
+        self.unlink(index);
+        let entry = &mut self.entries[index as usize];
+        entry.next = self.vacant;
+        let lease = entry.lease.take();
+        self.vacant = index;
+        self.len -= 1;
+        lease
+    }
+
+    fn append(&mut self, index: u32) {
+        let tail = std::mem::replace(&mut self.tail, index);
+        let entry = &mut self.entries[index as usize];
+        (entry.previous, entry.next) = (tail, NONE);
+        match self.entries.get_mut(tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { previous, next, .. } = self.entries[index as usize];
+        match self.entries.get_mut(previous as usize) {
+            Some(entry) => entry.next = next,
+            None => self.head = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(entry) => entry.previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Models and selectors, interned: accounts, cooldowns and bindings hold small numbers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// An interned name. Models and selectors share the numbering, never a meaning.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct NameId(u32);
+
+/// A request's model or selector.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Named {
+    /// The request names none.
+    #[default]
+    Absent,
+    /// A name that no account, cooldown, lease or binding knows.
+    Unknown,
+    Known(NameId),
+}
+
+impl Named {
+    pub(crate) fn id(self) -> Option<NameId> {
+        match self {
+            Self::Known(id) => Some(id),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+}
+
+/// The names in use. Names that clients make up are forgotten again once nothing refers to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Names {
+    ids: HashMap<Arc<str>, NameId>,
+    names: Vec<Option<Arc<str>>>,
+    vacant: Vec<NameId>,
+    sweep_at: usize,
+    /// Other names of models.
+    aliases: BTreeMap<String, String>,
+}
+
+/// Below this many names nothing is swept.
+const SWEEP_FLOOR: usize = 1_024;
+
+impl Names {
+    /// Replaces the aliases; names declared before keep what they resolved to.
+    pub(crate) fn set_aliases(&mut self, aliases: &BTreeMap<String, String>) {
+        self.aliases.clone_from(aliases);
+    }
+
+    /// The canonical name of a model.
+    pub(crate) fn canonical<'a>(&'a self, model: &'a str) -> &'a str {
+        self.aliases.get(model).map_or(model, String::as_str)
+    }
+
+    pub(crate) fn find_model(&self, model: Option<&str>) -> Named {
+        self.find(model.map(|model| self.canonical(model)))
+    }
+
+    pub(crate) fn find_selector(&self, selector: Option<&str>) -> Named {
+        self.find(selector)
+    }
+
+    fn find(&self, name: Option<&str>) -> Named {
+        match name {
+            None => Named::Absent,
+            Some(name) => self.ids.get(name).map_or(Named::Unknown, |&id| Named::Known(id)),
+        }
+    }
+
+    /// The number of a model's canonical name, given now if it has none.
+    pub(crate) fn intern_model(&mut self, model: &str) -> NameId {
+        match self.aliases.get(model).cloned() {
+            Some(canonical) => self.intern(&canonical),
+            None => self.intern(model),
+        }
+    }
+
+    /// The number of a selector, given now if it has none.
+    pub(crate) fn intern_selector(&mut self, selector: &str) -> NameId {
+        self.intern(selector)
+    }
+
+    fn intern(&mut self, name: &str) -> NameId {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        let name: Arc<str> = name.into();
+        let id = self.vacant.pop().unwrap_or_else(|| {
+            let next = u32::try_from(self.names.len()).expect("fewer than 2^32 names are in use");
+            self.names.push(None);
+            NameId(next)
+        });
+        self.names[id.0 as usize] = Some(Arc::clone(&name));
+        self.ids.insert(name, id);
+        id
+    }
+
+    /// The text of a name in use.
+    pub(crate) fn text(&self, id: NameId) -> &str {
+        self.names[id.0 as usize].as_deref().unwrap_or_default()
+    }
+
+    /// Whether so many names were added since the last sweep that another is due.
+    pub(crate) fn is_sweep_due(&self) -> bool {
+        self.ids.len() >= self.sweep_at.max(SWEEP_FLOOR)
+    }
+
+    /// Forgets all names but those in `used`.
+    pub(crate) fn sweep(&mut self, used: impl Iterator<Item = NameId>) {
+        let mut keep = vec![false; self.names.len()];
+        for id in used {
+            keep[id.0 as usize] = true;
+        }
+        for (slot, (name, keep)) in self.names.iter_mut().zip(keep).enumerate() {
+            if !keep && let Some(name) = name.take() {
+                self.ids.remove(&name);
+                self.vacant.push(NameId(u32::try_from(slot).unwrap_or_default()));
+            }
+        }
+        self.sweep_at = self.ids.len() * 2;
+    }
+}
+
+impl NameId {
+    /// A well-mixed number for this name.
+    pub(crate) fn spread(self) -> u64 {
+        (u64::from(self.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}

@@ -1,0 +1,418 @@
+//! The shared handle: one lock, one clock, a payload per account.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crate::account::{Account, AccountError, AccountId, Entitlement, Plan, Status};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, ConfigError};
+use crate::lease::Lease;
+use crate::outcome::{Outcome, QuotaReading};
+use crate::refusal::{Dimension, Unavailable, WaitTicket};
+use crate::request::{Caller, Request};
+use crate::scheduler::{AccountView, BindingView, BlockScope, Grant, Preview, Scheduler};
+use crate::shared::{Ledger, Shared, State};
+use crate::stats::Stats;
+use crate::time::{Millis, Timestamp};
+
+/// A pool of accounts, shared by cloning: a [`Scheduler`] behind one lock, a clock that is read
+/// once per call, and the host's payload (credentials, base URL, proxy) per account.
+///
+/// Payloads never enter the scheduler, are never printed, and are dropped outside the lock. Every
+/// operation is synchronous and holds the lock only for the scheduler's own step.
+///
+/// ```
+/// use account_pool::{Account, Config, Outcome, Pool, Request};
+///
+/// let pool = Pool::new(Config::default())?;
+/// pool.add(Account::new("acct-1").rpm(60), "the credential")?;
+///
+/// let request = Request::new().caller("api:6f:user:42").model("opus");
+/// match pool.select(&request) {
+///     Ok(lease) => {
+///         let _credential = lease.payload();
+///         lease.settle(Outcome::success());
+///     }
+///     Err(refusal) => println!("retry in {:?}", refusal.retry_after()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pool<T = (), C = SystemClock> {
+    shared: Arc<Shared<T, C>>,
+}
+
+impl<T, C> Clone for Pool<T, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T, C: Clock> fmt::Debug for Pool<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pool = f.debug_struct("Pool");
+        self.shared
+            .run(|state, _| pool.field("scheduler", &state.scheduler).finish_non_exhaustive())
+    }
+}
+
+impl<T: Send + Sync + 'static> Pool<T> {
+    /// An empty pool on the [`SystemClock`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        Self::with_clock(config, SystemClock::new())
+    }
+}
+
+impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
+    /// An empty pool on another clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong.
+    pub fn with_clock(config: Config, clock: C) -> Result<Self, ConfigError> {
+        Ok(Self { shared: Arc::new(Shared::new(config, clock)?) })
+    }
+
+    /// The pool's clock.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        self.shared.clock()
+    }
+
+    /// Selects an account for the request and reserves it: see [`Scheduler::select`].
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] says why no account can serve and when one will.
+    pub fn select(&self, request: &Request<'_>) -> Result<Lease<T>, Unavailable> {
+        let granted = self.shared.run(|state, now| {
+            let grant = state.scheduler.select(request, now)?;
+            Ok(state.with_payload(grant))
+        });
+        granted.map(|granted| self.lease(granted))
+    }
+
+    /// Reserves that very account for the request: see [`Scheduler::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] with the account's own reason and deadline.
+    pub fn acquire(&self, account: &str, request: &Request<'_>) -> Result<Lease<T>, Unavailable> {
+        let granted = self.shared.run(|state, now| {
+            let grant = state.scheduler.acquire(account, request, now)?;
+            Ok(state.with_payload(grant))
+        });
+        granted.map(|granted| self.lease(granted))
+    }
+
+    /// What [`select`](Self::select) would answer, without changing anything.
+    ///
+    /// # Errors
+    ///
+    /// The [`Unavailable`] of that selection.
+    pub fn preview(&self, request: &Request<'_>) -> Result<Preview, Unavailable> {
+        self.read(|scheduler, now| scheduler.preview(request, now))
+    }
+
+    /// Adds an account with its payload: see [`Scheduler::add`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Scheduler::add`]; the payload is dropped then.
+    pub fn add(&self, account: Account, payload: T) -> Result<(), AccountError> {
+        let payload = Arc::new(payload);
+        let id = account.id().clone();
+        let replaced = self.shared.run(|state, now| {
+            state.scheduler.add(account, now)?;
+            let slot = state.scheduler.slot(id.as_str());
+            Ok(slot.and_then(|slot| state.put(slot, payload)))
+        })?;
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Removes an account and returns its payload; `None` when it is not there.
+    pub fn remove(&self, account: &str) -> Option<Arc<T>> {
+        self.shared.run(|state, now| {
+            let slot = state.scheduler.slot(account)?;
+            state.scheduler.remove(account, now);
+            state.take(slot)
+        })
+    }
+
+    /// Replaces an account's payload, such as a rotated credential, and returns the one before.
+    /// Leases taken before keep theirs. Blocks stay; clear those of a credential that was
+    /// rejected with [`clear_blocks`](Self::clear_blocks).
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`]; the payload is dropped then.
+    pub fn set_payload(&self, account: &str, payload: T) -> Result<Option<Arc<T>>, AccountError> {
+        let payload = Arc::new(payload);
+        self.shared.run(|state, _| {
+            let slot = state.scheduler.slot(account);
+            let slot = slot.ok_or_else(|| AccountError::Unknown(account.into()))?;
+            Ok(state.put(slot, payload))
+        })
+    }
+
+    /// An account's payload.
+    #[must_use]
+    pub fn payload(&self, account: &str) -> Option<Arc<T>> {
+        self.shared.run(|state, _| {
+            let slot = state.scheduler.slot(account)?;
+            state.payload(slot).cloned()
+        })
+    }
+
+    /// See [`Scheduler::set_plan`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Scheduler::set_plan`].
+    pub fn set_plan(&self, account: &str, plan: &Plan) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_plan(account, plan, now))
+    }
+
+    /// See [`Scheduler::set_models`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn set_models(&self, account: &str, models: &Entitlement) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_models(account, models, now))
+    }
+
+    /// See [`Scheduler::set_selectors`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn set_selectors(&self, account: &str, names: &Entitlement) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_selectors(account, names, now))
+    }
+
+    /// See [`Scheduler::set_blocked_models`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn set_blocked_models(
+        &self,
+        account: &str,
+        models: &BTreeSet<String>,
+    ) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_blocked_models(account, models, now))
+    }
+
+    /// See [`Scheduler::set_status`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Scheduler::set_status`].
+    pub fn set_status(&self, account: &str, status: Status) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_status(account, status, now))
+    }
+
+    /// See [`Scheduler::set_maintenance`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn set_maintenance(&self, account: &str, maintenance: bool) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_maintenance(account, maintenance, now))
+    }
+
+    /// See [`Scheduler::set_draining`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn set_draining(&self, account: &str, draining: bool) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.set_draining(account, draining, now))
+    }
+
+    /// See [`Scheduler::block`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn block(
+        &self,
+        account: &str,
+        scope: &BlockScope,
+        dimension: Dimension,
+        until: Timestamp,
+    ) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.block(account, scope, dimension, until, now))
+    }
+
+    /// See [`Scheduler::clear_blocks`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn clear_blocks(
+        &self,
+        account: &str,
+        dimension: Option<Dimension>,
+    ) -> Result<bool, AccountError> {
+        self.write(|scheduler, now| scheduler.clear_blocks(account, dimension, now))
+    }
+
+    /// See [`Scheduler::clear_block`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn clear_block(&self, account: &str, generation: u64) -> Result<bool, AccountError> {
+        self.write(|scheduler, now| scheduler.clear_block(account, generation, now))
+    }
+
+    /// See [`Scheduler::observe`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn observe(
+        &self,
+        account: &str,
+        request: &Request<'_>,
+        outcome: &Outcome,
+    ) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.observe(account, request, outcome, now))
+    }
+
+    /// See [`Scheduler::observe_quota`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn observe_quota(
+        &self,
+        account: &str,
+        reading: &QuotaReading,
+    ) -> Result<bool, AccountError> {
+        self.write(|scheduler, now| scheduler.observe_quota(account, reading, now))
+    }
+
+    /// See [`Scheduler::bind`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn bind(&self, request: &Request<'_>, account: &str) -> Result<(), AccountError> {
+        self.write(|scheduler, now| scheduler.bind(request, account, now))
+    }
+
+    /// See [`Scheduler::unbind`].
+    pub fn unbind(&self, request: &Request<'_>) -> bool {
+        self.write(|scheduler, now| scheduler.unbind(request, now))
+    }
+
+    /// See [`Scheduler::unbind_caller`].
+    pub fn unbind_caller(&self, caller: Caller) -> usize {
+        self.write(|scheduler, now| scheduler.unbind_caller(caller, now))
+    }
+
+    /// See [`Scheduler::unbind_account`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn unbind_account(&self, account: &str) -> Result<usize, AccountError> {
+        self.write(|scheduler, now| scheduler.unbind_account(account, now))
+    }
+
+    /// See [`Scheduler::peek`].
+    #[must_use]
+    pub fn peek(&self, request: &Request<'_>) -> Option<BindingView> {
+        self.read(|scheduler, now| scheduler.peek(request, now))
+    }
+
+    /// See [`Scheduler::give_up`].
+    pub fn give_up(&self, wait: WaitTicket) -> bool {
+        self.write(|scheduler, _| scheduler.give_up(wait))
+    }
+
+    /// See [`Scheduler::reap`].
+    pub fn reap(&self, silence: Millis) -> usize {
+        self.write(|scheduler, now| scheduler.reap(silence, now))
+    }
+
+    /// See [`Scheduler::inspect`].
+    #[must_use]
+    pub fn inspect(&self, account: &str) -> Option<AccountView> {
+        self.read(|scheduler, now| scheduler.inspect(account, now))
+    }
+
+    /// The accounts' ids in the order of their insertion.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<AccountId> {
+        self.read(|scheduler, _| scheduler.accounts().cloned().collect())
+    }
+
+    /// Leases held.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.read(|scheduler, _| scheduler.in_flight())
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.read(|scheduler, _| scheduler.stats().clone())
+    }
+
+    /// See [`Scheduler::drought`].
+    #[must_use]
+    pub fn drought(&self) -> bool {
+        self.read(Scheduler::drought)
+    }
+
+    /// See [`Scheduler::next_deadline`].
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.read(Scheduler::next_deadline)
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.read(|scheduler, _| scheduler.config().clone())
+    }
+
+    /// See [`Scheduler::set_config`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong; then nothing was changed.
+    pub fn set_config(&self, config: Config) -> Result<(), ConfigError> {
+        self.write(|scheduler, now| scheduler.set_config(config, now))
+    }
+
+    fn read<R>(&self, question: impl FnOnce(&Scheduler, Timestamp) -> R) -> R {
+        self.shared.run(|state, now| question(&state.scheduler, now))
+    }
+
+    fn write<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
+        self.shared.run(|state, now| command(&mut state.scheduler, now))
+    }
+
+    fn lease(&self, (grant, payload): (Grant, Arc<T>)) -> Lease<T> {
+        let shared: Arc<dyn Ledger> = Arc::<Shared<T, C>>::clone(&self.shared);
+        let pool: Weak<dyn Ledger> = Arc::downgrade(&shared);
+        Lease::new(grant.account, payload, grant.path, grant.ticket, pool)
+    }
+}
+
+impl<T> State<T> {
+    fn with_payload(&self, grant: Grant) -> (Grant, Arc<T>) {
+        let payload = self.payload(grant.ticket.slot).cloned();
+        (grant, payload.expect("every account of a pool was added with its payload"))
+    }
+}

@@ -1,0 +1,205 @@
+//! What a request says about itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::account::AccountId;
+use crate::refusal::WaitTicket;
+
+/// A caller's identity, reduced to digests: the raw key is neither kept nor printed.
+///
+/// Build it once per conversation to save the hashing (two short SHA-256), or let
+/// [`Request::caller`] do it. The key should name one conversation or user; a key that stands for
+/// many people gathers them all on one account.
+///
+/// ```
+/// use account_pool::Caller;
+///
+/// let caller = Caller::new("api:6f:user:42").unwrap();
+/// assert_eq!(Caller::new("  "), None);
+/// assert_ne!(caller, Caller::new("api:6f:user:43").unwrap());
+/// ```
+#[derive(Clone, Copy, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Caller {
+    pub(crate) digest: u128,
+    pub(crate) tenant: u64,
+}
+
+impl Caller {
+    /// Digests `key`; `None` when it is blank (an anonymous caller). Any length is accepted.
+    ///
+    /// The tenant, whose bindings share one part of the table, is the key's first two
+    /// `:`-separated segments.
+    #[must_use]
+    pub fn new(key: &str) -> Option<Self> {
+        if key.trim().is_empty() {
+            return None;
+        }
+        let tenant = key.match_indices(':').nth(1).map_or(key, |(end, _)| &key[..end]);
+        Some(Self { digest: digest(key), tenant: high_half(digest(tenant)) })
+    }
+
+    /// The same caller, counted as one of `tenant`.
+    #[must_use]
+    pub fn of_tenant(mut self, tenant: &str) -> Self {
+        self.tenant = high_half(digest(tenant));
+        self
+    }
+
+    /// The first four bytes of the key's SHA-256, big-endian.
+    pub(crate) fn prefix(self) -> u32 {
+        u32::try_from(self.digest >> 96).unwrap_or_default()
+    }
+
+    /// The first eight bytes of the key's SHA-256, big-endian.
+    pub(crate) fn hash(self) -> u64 {
+        high_half(self.digest)
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({:08x}…)", self.prefix())
+    }
+}
+
+/// The first 16 bytes of the SHA-256 of `text`, big-endian.
+pub(crate) fn digest(text: &str) -> u128 {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().take(16).fold(0, |digest, &byte| digest << 8 | u128::from(byte))
+}
+
+fn high_half(digest: u128) -> u64 {
+    u64::try_from(digest >> 64).unwrap_or_default()
+}
+
+/// How much a request insists on the account of its conversation.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Affinity {
+    /// The warm account when it is eligible, else the best.
+    #[default]
+    Prefer,
+    /// Ranking alone; neither reads nor writes bindings.
+    Ignore,
+    /// The account the conversation is bound to, or a refusal.
+    Require,
+}
+
+/// Whose traffic a request is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TrafficClass {
+    /// Somebody waits for the answer.
+    #[default]
+    User,
+    /// Keep-alives, health checks, prefetching: its failures cool an account only when the
+    /// upstream announced a reset.
+    Background,
+}
+
+/// What to select for. All parts are optional; nothing is copied.
+///
+/// Model and selector are compared after trimming, with their case; blank ones count as absent.
+/// They are separate name spaces: a selector is any second property that accounts are entitled
+/// to, such as a region or a plan level.
+///
+/// ```
+/// use account_pool::{AccountId, Request};
+///
+/// let failed = [AccountId::from("acct-1")];
+/// let request = Request::new().caller("api:6f:user:42").model("opus").exclude(&failed);
+/// # let _ = request;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct Request<'a> {
+    pub(crate) caller: Option<Caller>,
+    pub(crate) model: Option<&'a str>,
+    pub(crate) selector: Option<&'a str>,
+    pub(crate) excluded: &'a [AccountId],
+    pub(crate) cost: u64,
+    pub(crate) affinity: Affinity,
+    pub(crate) class: TrafficClass,
+    pub(crate) waited: Option<WaitTicket>,
+}
+
+impl<'a> Request<'a> {
+    /// An anonymous request for any model.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the caller by its key; a blank key means anonymous.
+    pub fn caller(mut self, key: &str) -> Self {
+        self.caller = Caller::new(key);
+        self
+    }
+
+    /// Sets the caller by digests made before.
+    pub fn digested(mut self, caller: Caller) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// Counts the caller as one of `tenant`; call it after the caller is set. Without a caller it
+    /// does nothing.
+    pub fn tenant(mut self, tenant: &str) -> Self {
+        self.caller = self.caller.map(|caller| caller.of_tenant(tenant));
+        self
+    }
+
+    /// Sets the model.
+    pub fn model(mut self, model: &'a str) -> Self {
+        self.model = named(model);
+        self
+    }
+
+    /// Sets the selector.
+    pub fn selector(mut self, selector: &'a str) -> Self {
+        self.selector = named(selector);
+        self
+    }
+
+    /// Sets the accounts that must not serve this request, usually those that failed it. Unknown
+    /// ids are ignored. Each costs a comparison per account considered.
+    pub fn exclude(mut self, accounts: &'a [AccountId]) -> Self {
+        self.excluded = accounts;
+        self
+    }
+
+    /// Sets the tokens to charge at selection, 0 by default. What a success used beyond it is
+    /// charged when it settles; an account is refused when the cost does not fit its token
+    /// window.
+    pub fn cost(mut self, tokens: u64) -> Self {
+        self.cost = tokens;
+        self
+    }
+
+    /// Sets how much the request insists on the account of its conversation.
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = affinity;
+        self
+    }
+
+    /// Sets whose traffic it is.
+    pub fn class(mut self, class: TrafficClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Goes on after a [`Wait`](crate::Wait): the place in the queue is given back, and no
+    /// further wait is offered past the deadline of that one.
+    pub fn after_wait(mut self, wait: WaitTicket) -> Self {
+        self.waited = Some(wait);
+        self
+    }
+}
+
+fn named(name: &str) -> Option<&str> {
+    Some(name.trim()).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,567 @@
+//! The deterministic core: all state and policy, no clock, no lock, no side effect.
+
+mod accounts;
+mod bindings;
+mod inspect;
+
+pub use self::accounts::BlockScope;
+pub use self::bindings::BindingView;
+pub use self::inspect::{AccountView, BlockView, BreakerView, QuotaView, WindowView};
+
+use crate::account::{AccountError, AccountId, Status};
+use crate::config::{Config, ConfigError, Refresh};
+use crate::feedback::{Feedback, Source};
+use crate::leases::{LeaseState, Leases, Ticket};
+use crate::names::{NameId, Named, Names};
+use crate::outcome::{Outcome, QuotaReading, Settlement};
+use crate::refusal::{Unavailable, WaitTicket};
+use crate::request::Request;
+use crate::roster::{Departed, Roster};
+use crate::select::query::{Query, View};
+use crate::select::{Affair, Choice, Path, decide, decide_for};
+use crate::slot::Slot;
+use crate::stats::Stats;
+use crate::sticky::{BindingKey, Bindings};
+use crate::time::{Millis, Timestamp};
+
+/// The scheduler as a value: owns every account's state and answers synchronously.
+///
+/// Every method takes the current time; a time before the largest one seen counts as that one.
+/// The same state, the same call and the same time give the same answer and the same next state.
+/// For a shared handle with a clock and payloads, use [`Pool`](crate::Pool).
+///
+/// Methods come in four kinds: **commands** about requests ([`select`](Self::select),
+/// [`acquire`](Self::acquire), [`settle`](Self::settle), [`cancel`](Self::cancel),
+/// [`abandon`](Self::abandon), [`refund`](Self::refund), [`touch`](Self::touch),
+/// [`reap`](Self::reap)); **facts** from outside ([`report`](Self::report),
+/// [`observe`](Self::observe), [`observe_quota`](Self::observe_quota)); **administration** of
+/// accounts, bindings and configuration; and **questions**, which take `&self` and change nothing
+/// ([`preview`](Self::preview), [`inspect`](Self::inspect), [`peek`](Self::peek),
+/// [`next_deadline`](Self::next_deadline), [`stats`](Self::stats)).
+///
+/// ```
+/// use account_pool::{Account, Config, Outcome, Request, Scheduler, Timestamp};
+///
+/// let mut scheduler = Scheduler::new(Config::default())?;
+/// let now = Timestamp::from_millis(1_000);
+/// scheduler.add(Account::new("acct-1").rpm(60), now)?;
+///
+/// let grant = scheduler.select(&Request::new().caller("api:6f:user:42").model("opus"), now)?;
+/// assert_eq!(grant.account, "acct-1");
+/// scheduler.settle(grant.ticket, &Outcome::success(), now);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Scheduler {
+    config: Config,
+    names: Names,
+    roster: Roster,
+    departed: Departed,
+    leases: Leases,
+    bindings: Bindings,
+    stats: Stats,
+    /// What its tickets are marked with.
+    origin: u32,
+    /// The number of the next ticket.
+    next_sequence: u64,
+    /// Selections so far.
+    turn: u64,
+    /// The newest block generation.
+    generation: u64,
+    /// The largest time seen.
+    now: Timestamp,
+}
+
+/// An account selected and reserved.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Grant {
+    /// The account that serves the request.
+    pub account: AccountId,
+    /// Ends the reservation.
+    pub ticket: Ticket,
+    /// How the account came to be selected.
+    pub path: Path,
+    /// How many accounts were equally good, this one included.
+    pub tied: u32,
+}
+
+/// The account that a selection would choose.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Preview {
+    /// The account that would serve.
+    pub account: AccountId,
+    /// How it would come to be selected.
+    pub path: Path,
+    /// How many accounts are equally good, this one included.
+    pub tied: u32,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("accounts", &self.roster.len())
+            .field("leases", &self.leases.len())
+            .field("bindings", &self.bindings.len())
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// An empty scheduler.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        Self::with_origin(config, 0)
+    }
+
+    /// An empty scheduler whose tickets are marked with `origin`. Schedulers of different origins
+    /// do not take each other's tickets; give each its own where several live side by side.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong.
+    pub fn with_origin(config: Config, origin: u32) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut names = Names::default();
+        names.set_aliases(&config.aliases);
+        Ok(Self {
+            config,
+            names,
+            roster: Roster::default(),
+            departed: Departed::default(),
+            leases: Leases::default(),
+            bindings: Bindings::default(),
+            stats: Stats::new(),
+            origin,
+            next_sequence: 1,
+            turn: 0,
+            generation: 0,
+            now: Timestamp::ZERO,
+        })
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Replaces the policy; no state is lost. Deadlines that were set stay as they are, bindings
+    /// beyond a smaller capacity are evicted, and aliases apply to names declared from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] names the field that is wrong; then nothing was changed.
+    pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.advance(now);
+        self.names.set_aliases(&config.aliases);
+        self.config = config;
+        self.recount_bindings();
+        Ok(())
+    }
+
+    /// Selects an account for the request and reserves it: sticky look-up, eligibility, rank,
+    /// tie, shard, reservation, in one step.
+    ///
+    /// O(accounts), without allocation once the pool and its names are known.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] says why no account can serve and when one will.
+    pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
+        let now = self.advance(now);
+        let query = Query::new(request, &self.names, &self.config);
+        let decision = decide(&query, &self.view(now));
+        self.note_sighting(decision.affair, now);
+        self.carry_out(decision.outcome, &query, request, now)
+    }
+
+    /// Reserves that very account for the request, if it is eligible.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] with the account's own reason and deadline.
+    pub fn acquire(
+        &mut self,
+        account: &str,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Grant, Unavailable> {
+        let now = self.advance(now);
+        let query = Query::new(request, &self.names, &self.config);
+        let outcome = self.decide_for(account, &query, now);
+        self.carry_out(outcome, &query, request, now)
+    }
+
+    /// What [`select`](Self::select) would answer, without changing anything. A refusal's wait
+    /// carries the ticket that the selection would give.
+    ///
+    /// # Errors
+    ///
+    /// The [`Unavailable`] of that selection.
+    pub fn preview(&self, request: &Request<'_>, now: Timestamp) -> Result<Preview, Unavailable> {
+        let now = now.max(self.now);
+        let query = Query::new(request, &self.names, &self.config);
+        let Choice { slot, path, tied } = decide(&query, &self.view(now)).outcome?;
+        let account = self.roster.get(slot).map(|state| state.id.clone());
+        account.map(|account| Preview { account, path, tied }).ok_or_else(|| Unavailable::new(now))
+    }
+
+    /// Ends a lease with its outcome, and learns from it: see [`Outcome`].
+    pub fn settle(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
+        let now = self.advance(now);
+        let Some(lease) = self.leases.remove(ticket).filter(|_| ticket.origin == self.origin)
+        else {
+            return self.note_late(ticket, outcome, now);
+        };
+        self.stats.settled += 1;
+        let source = self.release(&lease, now);
+        self.feedback(now).apply(lease.slot, outcome, &source);
+        if let Outcome::Success { usage } = outcome {
+            self.stats.usage.add(usage);
+            let beyond = usage.billable().saturating_sub(lease.cost);
+            if let Some(state) = self.roster.get_mut(lease.slot) {
+                state.windows.take_tokens(beyond, now);
+            }
+            self.bind_served(&lease, usage, now);
+        }
+        Settlement::Settled
+    }
+
+    /// Ends a lease without a verdict on the account: the client left.
+    pub fn cancel(&mut self, ticket: Ticket, now: Timestamp) -> Settlement {
+        self.settle(ticket, &Outcome::Cancelled, now)
+    }
+
+    /// Ends a lease whose request was never sent: its rate slots are given back.
+    pub fn abandon(&mut self, ticket: Ticket, now: Timestamp) -> Settlement {
+        self.refund(ticket, now);
+        self.cancel(ticket, now)
+    }
+
+    /// Gives back the rate slots that a lease took; it stays in flight. `false` when they have
+    /// left the window, were given back before, or the lease is not held.
+    pub fn refund(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let now = self.advance(now);
+        let Some(lease) = self.leases.get_mut(ticket).filter(|_| ticket.origin == self.origin)
+        else {
+            return false;
+        };
+        if std::mem::replace(&mut lease.refunded, true) {
+            return false;
+        }
+        let Some(state) = self.roster.get_mut(lease.slot) else {
+            return false;
+        };
+        let refunded = state.windows.give_back(lease.cost, lease.taken_at, now);
+        self.stats.refunded += u64::from(refunded);
+        refunded
+    }
+
+    /// Notes that a lease is alive, so that it is not reaped and a probe keeps its place; `false`
+    /// when it is not held any more.
+    pub fn touch(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if ticket.origin != self.origin || !self.leases.touch(ticket, now) {
+            return false;
+        }
+        if let Some(state) = self.roster.get_mut(ticket.slot) {
+            state.breaker.touch(ticket.sequence, &self.config.breaker, now);
+        }
+        true
+    }
+
+    /// Frees every lease that has been silent for `silence`, and returns how many. Selections do
+    /// it by themselves after [`Config::lease_timeout`].
+    pub fn reap(&mut self, silence: Millis, now: Timestamp) -> usize {
+        let now = self.advance(now);
+        self.reap_silent(silence, now)
+    }
+
+    /// Learns from an outcome before the lease ends, such as a limit that the response headers
+    /// announce while the body still streams. The lease stays in flight.
+    pub fn report(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
+        let now = self.advance(now);
+        let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
+            return self.note_late(ticket, outcome, now);
+        };
+        let lease = lease.clone();
+        let source = self.source_of(&lease, lease.probe);
+        self.feedback(now).apply(lease.slot, outcome, &source);
+        Settlement::Settled
+    }
+
+    /// Learns from an outcome without a lease. The request gives the model, the selector and the
+    /// traffic class that the outcome belongs to.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn observe(
+        &mut self,
+        account: &str,
+        request: &Request<'_>,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Result<(), AccountError> {
+        let now = self.advance(now);
+        let slot = self.slot_of(account)?;
+        let query = Query::new(request, &self.names, &self.config);
+        let (model, selector) = self.intern(&query, request);
+        let source = Source { model, selector, class: request.class, heard: true };
+        self.feedback(now).apply(slot, outcome, &source);
+        if let Outcome::Success { usage } = outcome {
+            self.stats.usage.add(usage);
+        }
+        Ok(())
+    }
+
+    /// Stores a quota reading; `false` when a newer one is there. A dry reading blocks the
+    /// account, a newer one with quota lifts the block.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn observe_quota(
+        &mut self,
+        account: &str,
+        reading: &QuotaReading,
+        now: Timestamp,
+    ) -> Result<bool, AccountError> {
+        let now = self.advance(now);
+        let slot = self.slot_of(account)?;
+        Ok(self.feedback(now).quota(slot, reading))
+    }
+
+    /// Gives back a place in a queue without another selection.
+    pub fn give_up(&mut self, wait: WaitTicket) -> bool {
+        let state = self.roster.get_mut(wait.slot).filter(|_| wait.origin == self.origin);
+        state.is_some_and(|state| state.load.dequeue(wait.sequence))
+    }
+
+    /// Moves the time on: frees silent leases and counts out lapsed bindings.
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if let Some(timeout) = self.config.lease_timeout {
+            self.reap_silent(timeout, now);
+        }
+        self.lapse_bindings(now);
+        now
+    }
+
+    fn reap_silent(&mut self, silence: Millis, now: Timestamp) -> usize {
+        let mut reaped = 0;
+        while let Some(lease) = self.leases.pop_silent(silence, now) {
+            self.release(&lease, now);
+            reaped += 1;
+        }
+        self.stats.reaped += reaped as u64;
+        reaped
+    }
+
+    fn view(&self, now: Timestamp) -> View<'_> {
+        View {
+            config: &self.config,
+            roster: &self.roster,
+            leases: &self.leases,
+            bindings: &self.bindings,
+            origin: self.origin,
+            next_sequence: self.next_sequence,
+            now,
+        }
+    }
+
+    fn feedback(&mut self, now: Timestamp) -> Feedback<'_> {
+        Feedback {
+            roster: &mut self.roster,
+            config: &self.config,
+            generation: &mut self.generation,
+            now,
+        }
+    }
+
+    fn decide_for(
+        &self,
+        account: &str,
+        query: &Query<'_>,
+        now: Timestamp,
+    ) -> Result<Choice, Unavailable> {
+        decide_for(self.roster.find(account), query, &self.view(now))
+    }
+
+    /// Reserves what was chosen, or counts the refusal.
+    fn carry_out(
+        &mut self,
+        outcome: Result<Choice, Unavailable>,
+        query: &Query<'_>,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Grant, Unavailable> {
+        let stays = outcome.as_ref().err().and_then(|refusal| refusal.wait.as_ref());
+        let stays = stays.map(|wait| wait.ticket.sequence);
+        if let Some(waited) = query.waited.filter(|waited| Some(waited.sequence) != stays) {
+            self.give_up(waited);
+        }
+        match outcome {
+            Ok(choice) => Ok(self.reserve(choice, query, request, now)),
+            Err(refusal) => {
+                self.stats.refuse(&refusal);
+                if let Some(wait) = &refusal.wait {
+                    self.enqueue(wait.ticket, now);
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    fn enqueue(&mut self, wait: WaitTicket, now: Timestamp) {
+        if wait.sequence == self.next_sequence {
+            self.next_sequence += 1;
+        }
+        if let Some(state) = self.roster.get_mut(wait.slot) {
+            state.load.dequeue(wait.sequence);
+            state.load.enqueue(wait.sequence, wait.deadline, now);
+        }
+    }
+
+    fn reserve(
+        &mut self,
+        Choice { slot, path, tied }: Choice,
+        query: &Query<'_>,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Grant {
+        let (model, selector) = self.intern(query, request);
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.turn += 1;
+        self.stats.selected.add(path);
+
+        let state = self.roster.get_mut(slot).expect("a decision chooses an account of the roster");
+        state.reserve(query.cost, self.turn, now);
+        let probe = state.breaker.admit(sequence, &self.config.breaker, now);
+        let (account, epoch) = (state.id.clone(), state.breaker.epoch());
+
+        let caller = query.caller.filter(|_| query.is_sticky(&self.config));
+        let binding = caller.map(|caller| {
+            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
+            (key, caller.tenant)
+        });
+        let lease = LeaseState {
+            sequence,
+            slot,
+            taken_at: now,
+            model,
+            selector,
+            binding,
+            cost: query.cost,
+            class: request.class,
+            probe,
+            epoch,
+            refunded: false,
+        };
+        self.bind_selected(&lease, now);
+        let index = self.leases.insert(lease, now);
+        let ticket = Ticket { origin: self.origin, index, sequence, slot };
+        Grant { account, ticket, path, tied }
+    }
+
+    /// Frees what a lease held, its rate slots aside; says how its outcome counts.
+    fn release(&mut self, lease: &LeaseState, now: Timestamp) -> Source {
+        let mut probe_counts = true;
+        if let Some(state) = self.roster.get_mut(lease.slot) {
+            state.load.in_flight = state.load.in_flight.saturating_sub(1);
+            let policy = &self.config.breaker;
+            probe_counts = !lease.probe || state.breaker.release(lease.sequence, policy, now);
+        }
+        self.source_of(lease, probe_counts)
+    }
+
+    fn source_of(&self, lease: &LeaseState, probe_counts: bool) -> Source {
+        let epoch = self.roster.get(lease.slot).map(|state| state.breaker.epoch());
+        Source {
+            model: lease.model,
+            selector: lease.selector,
+            class: lease.class,
+            heard: probe_counts && epoch == Some(lease.epoch),
+        }
+    }
+
+    /// A report on a lease that is not held: health takes note if it was held once.
+    fn note_late(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
+        let ours = ticket.origin == self.origin && ticket.sequence < self.next_sequence;
+        if !ours || self.roster.get(ticket.slot).is_none() {
+            return Settlement::Unknown;
+        }
+        self.feedback(now).note_health(ticket.slot, outcome);
+        Settlement::Late
+    }
+
+    /// The numbers of a request's names; new names are remembered while something refers to them.
+    fn intern(
+        &mut self,
+        query: &Query<'_>,
+        request: &Request<'_>,
+    ) -> (Option<NameId>, Option<NameId>) {
+        let is_new = query.model == Named::Unknown || query.selector == Named::Unknown;
+        if is_new && self.names.is_sweep_due() {
+            let accounts = self.roster.iter().flat_map(|(_, state)| state.names());
+            let leases =
+                self.leases.iter().flat_map(|lease| lease.model.into_iter().chain(lease.selector));
+            let bindings = self.bindings.keys().flat_map(BindingKey::names);
+            let departed = self.departed.blocks().filter_map(|block| block.target.name());
+            self.names.sweep(accounts.chain(leases).chain(bindings).chain(departed));
+        }
+        let model =
+            query.model.id().or_else(|| request.model.map(|model| self.names.intern_model(model)));
+        let selector = query
+            .selector
+            .id()
+            .or_else(|| request.selector.map(|selector| self.names.intern_selector(selector)));
+        (model, selector)
+    }
+
+    /// Counts what a look-up came to, and writes back what it changed.
+    fn note_sighting(&mut self, affair: Affair, now: Timestamp) {
+        match affair {
+            Affair::None => {}
+            Affair::Miss => self.stats.sticky.misses += 1,
+            Affair::Expired(key) => self.drop_binding(&key),
+            Affair::Found { key, trail, result } => {
+                self.stats.sticky.add(result);
+                match trail {
+                    None => self.drop_binding(&key),
+                    Some(trail) => {
+                        self.replace_trail(&key, trail);
+                        if self.config.sticky.refresh == Refresh::OnLookup {
+                            self.bindings.refresh(&key, now);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The place of an account.
+    pub(crate) fn slot(&self, account: &str) -> Option<Slot> {
+        self.roster.find(account)
+    }
+
+    fn slot_of(&self, account: &str) -> Result<Slot, AccountError> {
+        self.roster.find(account).ok_or_else(|| AccountError::Unknown(account.into()))
+    }
+
+    /// Whether an account may bind callers: it is in the roster and in service.
+    fn is_in_service(&self, slot: Slot, now: Timestamp) -> bool {
+        let state = self.roster.get(slot);
+        state.is_some_and(|state| state.status(&self.config.breaker, now) == Status::Active)
+    }
+}

@@ -1,0 +1,251 @@
+//! The life of bindings: written by successes, counted, dropped, evicted.
+
+use super::Scheduler;
+use crate::account::{AccountError, AccountId};
+use crate::config::{BindAt, StickyMode};
+use crate::leases::LeaseState;
+use crate::outcome::Usage;
+use crate::request::{Caller, Request};
+use crate::select::has_left;
+use crate::select::query::Query;
+use crate::slot::Slot;
+use crate::state::usage::UsageTotals;
+use crate::sticky::trail::Trail;
+use crate::sticky::{Binding, BindingKey, Shift, Tenant};
+use crate::time::Timestamp;
+
+/// Where a conversation is bound.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BindingView {
+    /// The accounts of its trail in the order in which they are tried.
+    pub trail: Vec<AccountId>,
+    /// When it was last used.
+    pub last_used: Timestamp,
+    /// What its successes used.
+    pub usage: UsageTotals,
+}
+
+impl Scheduler {
+    /// Binds the request's caller to an account, as if it had just served. Does nothing for an
+    /// anonymous caller, for [`Affinity::Ignore`](crate::Affinity::Ignore) and while stickiness
+    /// is off.
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn bind(
+        &mut self,
+        request: &Request<'_>,
+        account: &str,
+        now: Timestamp,
+    ) -> Result<(), AccountError> {
+        let now = self.advance(now);
+        let slot = self.slot_of(account)?;
+        let query = Query::new(request, &self.names, &self.config);
+        if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
+            let (model, selector) = self.intern(&query, request);
+            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
+            self.bind_key(key, caller.tenant, slot, now);
+        }
+        Ok(())
+    }
+
+    /// Removes the binding of the request's caller, model and selector; whether there was one.
+    pub fn unbind(&mut self, request: &Request<'_>, now: Timestamp) -> bool {
+        self.advance(now);
+        let query = Query::new(request, &self.names, &self.config);
+        let Some(key) = query.binding_key(&self.config) else {
+            return false;
+        };
+        let was_bound = self.bindings.peek(&key).is_some() && !self.bindings.is_lapsed(&key);
+        self.drop_binding(&key);
+        was_bound
+    }
+
+    /// Removes all bindings of a caller, whatever the model; returns how many. O(bindings).
+    pub fn unbind_caller(&mut self, caller: Caller, now: Timestamp) -> usize {
+        self.advance(now);
+        self.drop_bindings(|key, _| key.belongs_to(caller))
+    }
+
+    /// Takes an account out of every trail; returns how many it was in. O(bindings).
+    ///
+    /// # Errors
+    ///
+    /// [`AccountError::Unknown`].
+    pub fn unbind_account(&mut self, account: &str, now: Timestamp) -> Result<usize, AccountError> {
+        self.advance(now);
+        let slot = self.slot_of(account)?;
+        let on_account = |trail: &Trail| trail.stops().iter().any(|stop| stop.slot == slot);
+        let bound = self.bindings.iter().filter(|(_, binding)| on_account(&binding.trail));
+        let keys: Vec<BindingKey> = bound.map(|(key, _)| *key).collect();
+        for key in &keys {
+            let trail = self.bindings.peek(key).map(|binding| binding.trail.without(slot));
+            match trail {
+                Some(trail) if !trail.stops().is_empty() => self.replace_trail(key, trail),
+                _ => self.drop_binding(key),
+            }
+        }
+        Ok(keys.len())
+    }
+
+    /// Where the request's caller is bound, without freshening it. An account that has left the
+    /// pool is not listed; `None` when none is left, or there is no binding.
+    #[must_use]
+    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
+        let now = now.max(self.now);
+        let query = Query::new(request, &self.names, &self.config);
+        let binding = self.bindings.peek(&query.binding_key(&self.config)?)?;
+        if binding.has_lapsed(&self.config.sticky, now) {
+            return None;
+        }
+        let slots = binding.trail.in_order(self.config.sticky.order);
+        let accounts = slots.filter_map(|slot| self.roster.get(slot));
+        let trail: Vec<AccountId> = accounts.map(|state| state.id.clone()).collect();
+        let view = BindingView { trail, last_used: binding.last_used, usage: binding.usage };
+        Some(view).filter(|view| !view.trail.is_empty())
+    }
+
+    /// Bindings that have not lapsed.
+    #[must_use]
+    pub fn bindings(&self, now: Timestamp) -> usize {
+        let now = now.max(self.now);
+        let policy = &self.config.sticky;
+        let lapsed = self.bindings.iter().take_while(|(_, it)| it.has_lapsed(policy, now)).count();
+        self.bindings.len() - lapsed
+    }
+
+    /// A success: its account becomes the most recent of the conversation's trail.
+    pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
+        if let Some((key, tenant)) = lease.binding
+            && self.is_in_service(lease.slot, now)
+            && self.bind_key(key, tenant, lease.slot, now)
+            && let Some(binding) = self.bindings.peek_mut(&key)
+        {
+            binding.usage.add(usage);
+        }
+    }
+
+    /// A selection: binds an unbound caller at once, if so configured.
+    pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
+        if self.config.sticky.bind_at == BindAt::Select
+            && let Some((key, tenant)) = lease.binding
+            && self.bindings.peek(&key).is_none()
+        {
+            self.bind_key(key, tenant, lease.slot, now);
+        }
+    }
+
+    /// Lets an account enter the trail of a key, which is made if there is none; whether it did.
+    fn bind_key(&mut self, key: BindingKey, tenant: Tenant, slot: Slot, now: Timestamp) -> bool {
+        if !self.config.sticky.is_on() {
+            return false;
+        }
+        let returns = self.bindings.is_lapsed(&key);
+        if returns {
+            self.drop_binding(&key);
+        }
+        let policy = &self.config.sticky;
+        if let Some(binding) = self.bindings.peek(&key) {
+            let view = self.view(now);
+            let mut trail = binding.trail.current(|slot| has_left(slot, &view), policy, now);
+            trail.served(slot, policy, now);
+            self.replace_trail(&key, trail);
+            self.bindings.refresh(&key, now);
+            return true;
+        }
+        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
+        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
+        if policy.mode == StickyMode::Drain || full {
+            return false;
+        }
+        self.make_room(tenant);
+        let trail = Trail::new(slot, now);
+        let usage = UsageTotals::default();
+        self.bindings.insert(key, Binding { trail, tenant, last_used: now, usage });
+        self.stats.sticky.creates += u64::from(!returns);
+        self.shift(Shift { from: None, to: Some(slot) });
+        true
+    }
+
+    /// Evicts until one more binding of `tenant` fits.
+    fn make_room(&mut self, tenant: Tenant) {
+        while self.bindings.places() >= self.config.sticky.capacity.max(1) {
+            let Some(victim) = self.bindings.victim(tenant) else {
+                return;
+            };
+            self.stats.sticky.evictions += 1;
+            self.drop_binding(&victim);
+        }
+    }
+
+    /// Counts out what has lapsed by `now`.
+    pub(super) fn lapse_bindings(&mut self, now: Timestamp) {
+        let (roster, stats) = (&mut self.roster, &mut self.stats);
+        self.bindings.lapse(&self.config.sticky, now, |shift| {
+            stats.sticky.expiries += 1;
+            if let Some(state) = shift.from.and_then(|slot| roster.get_mut(slot)) {
+                state.load.bound = state.load.bound.saturating_sub(1);
+            }
+        });
+    }
+
+    pub(super) fn drop_binding(&mut self, key: &BindingKey) {
+        let was_lapsed = self.bindings.is_lapsed(key);
+        if let Some(binding) = self.bindings.remove(key)
+            && !was_lapsed
+        {
+            let from = binding.trail.first(self.config.sticky.order);
+            self.shift(Shift { from, to: None });
+        }
+    }
+
+    fn drop_bindings(&mut self, dropped: impl Fn(&BindingKey, &Binding) -> bool) -> usize {
+        let matching = self.bindings.iter().filter(|(key, binding)| dropped(key, binding));
+        let keys: Vec<BindingKey> = matching.map(|(key, _)| *key).collect();
+        for key in &keys {
+            self.drop_binding(key);
+        }
+        keys.len()
+    }
+
+    pub(super) fn replace_trail(&mut self, key: &BindingKey, trail: Trail) {
+        let order = self.config.sticky.order;
+        if let Some(binding) = self.bindings.peek_mut(key) {
+            let to = trail.first(order);
+            let from = std::mem::replace(&mut binding.trail, trail).first(order);
+            self.shift(Shift { from, to });
+        }
+    }
+
+    /// After a change of the configuration: trims the table, and counts anew under which account
+    /// each binding counts.
+    pub(super) fn recount_bindings(&mut self) {
+        while self.bindings.places() > self.config.sticky.capacity {
+            let Some(oldest) = self.bindings.keys().next().copied() else {
+                break;
+            };
+            self.stats.sticky.evictions += 1;
+            self.bindings.remove(&oldest);
+        }
+        self.roster.each(|state| state.load.bound = 0);
+        for slot in self.bindings.firsts(self.config.sticky.order) {
+            if let Some(state) = self.roster.get_mut(slot) {
+                state.load.bound += 1;
+            }
+        }
+    }
+
+    fn shift(&mut self, Shift { from, to }: Shift) {
+        if from == to {
+            return;
+        }
+        if let Some(state) = from.and_then(|slot| self.roster.get_mut(slot)) {
+            state.load.bound = state.load.bound.saturating_sub(1);
+        }
+        if let Some(state) = to.and_then(|slot| self.roster.get_mut(slot)) {
+            state.load.bound = state.load.bound.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Questions about the state, which change nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::Scheduler;
+use super::accounts::BlockScope;
+use crate::account::{AccountId, RateLimit, Status};
+use crate::outcome::QuotaWindow;
+use crate::refusal::{Dimension, Lift};
+use crate::state::AccountState;
+use crate::state::breaker::Phase;
+use crate::state::cooldown::{Block, Target};
+use crate::state::usage::UsageTotals;
+use crate::stats::Stats;
+use crate::time::Timestamp;
+
+/// All that the scheduler knows about one account.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct AccountView {
+    /// Its id.
+    pub id: AccountId,
+    /// Its status, the breaker's included.
+    pub status: Status,
+    /// Whether the operator is working on it.
+    pub maintenance: bool,
+    /// Whether it takes no new conversations.
+    pub draining: bool,
+    /// Leases held.
+    pub in_flight: u32,
+    /// Requests that wait for it.
+    pub waiting: usize,
+    /// Callers whose first account it is.
+    pub bound: u32,
+    /// When it was last selected, or entered the order.
+    pub last_used: Option<Timestamp>,
+    /// Its request windows.
+    pub requests: Vec<WindowView>,
+    /// Its token window.
+    pub tokens: Option<WindowView>,
+    /// Its live blocks.
+    pub blocks: Vec<BlockView>,
+    /// Points of recent trouble.
+    pub trouble: u64,
+    /// Its breaker.
+    pub breaker: BreakerView,
+    /// Its newest quota reading.
+    pub quota: QuotaView,
+    /// What its successes used.
+    pub usage: UsageTotals,
+}
+
+/// A rate window and its use.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct WindowView {
+    /// The limit.
+    pub limit: RateLimit,
+    /// Units in the window now.
+    pub used: u64,
+}
+
+/// A block, holding in `[set_at, until)`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct BlockView {
+    /// What it applies to.
+    pub scope: BlockScope,
+    /// Its kind.
+    pub dimension: Dimension,
+    /// When the newest evidence for it came.
+    pub set_at: Timestamp,
+    /// When it ends.
+    pub until: Timestamp,
+    /// When the upstream said it ends, which a cap may have cut.
+    pub announced: Timestamp,
+    /// Steps of escalation.
+    pub level: u32,
+    /// Identifies it for [`Scheduler::clear_block`].
+    pub generation: u64,
+    /// Whether an upstream's answer, rather than inference or the operator, made it.
+    pub upstream: bool,
+}
+
+/// A breaker.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BreakerView {
+    /// Lets everything pass.
+    Closed {
+        /// Errors in a row so far.
+        errors: u32,
+    },
+    /// Lets nothing pass until then.
+    Open {
+        /// When it becomes half-open.
+        until: Timestamp,
+    },
+    /// Lets probes pass.
+    HalfOpen,
+}
+
+/// A quota reading.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct QuotaView {
+    /// When it was taken.
+    pub observed_at: Timestamp,
+    /// Its windows.
+    pub windows: Vec<QuotaWindow>,
+    /// Percent left in the worst window that is known now.
+    pub worst: Option<f64>,
+}
+
+impl Scheduler {
+    /// All that is known about one account.
+    #[must_use]
+    pub fn inspect(&self, account: &str, now: Timestamp) -> Option<AccountView> {
+        let view = self.view(now.max(self.now));
+        let slot = self.roster.find(account)?;
+        let state = self.roster.get(slot)?;
+        let (now, config) = (view.now, &self.config);
+        let window = |(limit, used)| WindowView { limit, used };
+        let breaker = match state.breaker.phase(&config.breaker, now) {
+            Phase::Closed => BreakerView::Closed { errors: state.breaker.errors() },
+            Phase::Open { until } => BreakerView::Open { until },
+            Phase::HalfOpen => BreakerView::HalfOpen,
+        };
+        let bound = self.bindings.iter().filter(|(_, it)| {
+            let live = !it.has_lapsed(&config.sticky, now);
+            live && it.trail.first(config.sticky.order) == Some(slot)
+        });
+        Some(AccountView {
+            id: state.id.clone(),
+            status: state.status(&config.breaker, now),
+            maintenance: state.maintenance,
+            draining: state.draining,
+            in_flight: view.in_flight(state, slot),
+            waiting: state.load.waiting(None, now),
+            bound: u32::try_from(bound.count()).unwrap_or(u32::MAX),
+            last_used: Some(state.load.last_used).filter(|_| state.load.turn > 0),
+            requests: state.windows.usage(now).map(window).collect(),
+            tokens: state.windows.token_usage(now).map(window),
+            blocks: state.cooldowns.live(now).map(|block| self.block_view(block)).collect(),
+            trouble: state.health.score(&config.health, now),
+            breaker,
+            quota: QuotaView {
+                observed_at: state.quota.observed_at(),
+                windows: state.quota.windows().to_vec(),
+                worst: state.quota.worst(now),
+            },
+            usage: state.usage,
+        })
+    }
+
+    /// The accounts' ids in the order of their insertion.
+    pub fn accounts(&self) -> impl Iterator<Item = &AccountId> {
+        self.roster.iter().map(|(_, state)| &state.id)
+    }
+
+    /// Leases held, silent ones included until the next command frees them.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Whether quota is running out everywhere: more than half of the active accounts are
+    /// measured, and all of those are below [`drought_percent`].
+    ///
+    /// [`drought_percent`]: crate::config::QuotaPolicy::drought_percent
+    #[must_use]
+    pub fn drought(&self, now: Timestamp) -> bool {
+        let now = now.max(self.now);
+        let (mut active, mut measured, mut low) = (0_usize, 0_usize, 0_usize);
+        for (_, state) in self.roster.iter() {
+            if state.status(&self.config.breaker, now) != Status::Active {
+                continue;
+            }
+            active += 1;
+            if let Some(left) = state.quota.worst_gate(now) {
+                measured += 1;
+                low += usize::from(left < self.config.quota.drought_percent);
+            }
+        }
+        measured * 2 > active && low == measured
+    }
+
+    /// The next instant after `now` at which time alone changes whether an account may serve: a
+    /// block ends, a full window frees a slot, a breaker lets a probe pass, a silent lease is
+    /// freed. O(accounts).
+    #[must_use]
+    pub fn next_deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        let now = now.max(self.now);
+        let timeout = self.config.lease_timeout;
+        let silent = self.leases.longest_silent();
+        let reaping = silent.and_then(|seen| timeout.map(|timeout| seen.plus(timeout)));
+        let accounts = self.roster.iter().flat_map(|(_, state)| self.deadlines(state, now));
+        accounts.chain(reaping).filter(|&deadline| deadline > now).min()
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        state: &'a AccountState,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Timestamp> + 'a {
+        let lifts = [
+            state.windows.request_lift(now),
+            state.windows.token_lift(0, now),
+            state.breaker.lift(&self.config.breaker, now),
+        ];
+        let blocks = state.cooldowns.live(now).map(|block| block.until);
+        blocks.chain(lifts.into_iter().filter_map(Lift::deadline))
+    }
+
+    fn block_view(&self, block: &Block) -> BlockView {
+        let scope = match block.target {
+            Target::Account => BlockScope::Account,
+            Target::Model(model) => BlockScope::Model(self.names.text(model).to_owned()),
+            Target::Selector(name) => BlockScope::Selector(self.names.text(name).to_owned()),
+        };
+        BlockView {
+            scope,
+            dimension: block.dimension,
+            set_at: block.set_at,
+            until: block.until,
+            announced: block.announced,
+            level: block.level,
+            generation: block.generation,
+            upstream: block.upstream,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The eligibility predicate: the only place that decides whether an account may serve a request.
+
+use crate::account::Status;
+use crate::config::Degraded;
+use crate::refusal::{Dimension, Lift, Reason, Rejection};
+use crate::select::query::{Query, View};
+use crate::slot::Slot;
+use crate::state::AccountState;
+use crate::state::breaker::Phase;
+use crate::state::cooldown::{Block, Target};
+
+/// Whether the account may serve the request now. `bound` says that the caller is bound to it,
+/// which opens it where only its own conversations may go on.
+pub(crate) fn eligible(
+    state: &AccountState,
+    slot: Slot,
+    bound: bool,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> Result<(), Rejection> {
+    let mut verdict = Verdict::default();
+    verdict.standing(state, bound, query, view);
+    verdict.request(state, query);
+    verdict.trouble(state, query, view);
+    verdict.capacity(state, slot, query, view);
+    verdict.0.map_or(Ok(()), Err)
+}
+
+/// The conditions met so far, of which the longest gives the reason.
+#[derive(Default)]
+struct Verdict(Option<Rejection>);
+
+impl Verdict {
+    /// What the operator and the upstream say about the account as such.
+    fn standing(&mut self, state: &AccountState, bound: bool, query: &Query<'_>, view: &View<'_>) {
+        match state.standing() {
+            Status::Disabled => self.firm(Reason::Disabled, Lift::Never),
+            Status::Banned => self.firm(Reason::Banned, Lift::Never),
+            Status::Active | Status::Error => {}
+        }
+        if state.maintenance {
+            self.firm(Reason::Maintenance, Lift::Never);
+        }
+        if bound {
+            return;
+        }
+        if state.draining {
+            self.firm(Reason::Draining, Lift::Never);
+        }
+        let limit = view.config.sticky.binding_limit.filter(|limit| limit.refuse);
+        if limit.is_some_and(|limit| state.load.bound >= limit.callers)
+            && query.is_sticky(view.config)
+        {
+            self.firm(Reason::BindingLimit, Lift::Never);
+        }
+    }
+
+    /// What the request itself rules out.
+    fn request(&mut self, state: &AccountState, query: &Query<'_>) {
+        if query.excluded.contains(&state.id) {
+            self.firm(Reason::Excluded, Lift::Never);
+        }
+        let model = query.model.id();
+        if model.is_some_and(|model| state.blocked_models.binary_search(&model).is_ok()) {
+            self.firm(Reason::ModelBlocked, Lift::Never);
+        }
+        if !state.models.admits(query.model) || !state.selectors.admits(query.selector) {
+            self.firm(Reason::NotEntitled, Lift::Never);
+        }
+    }
+
+    /// What earlier failures say.
+    fn trouble(&mut self, state: &AccountState, query: &Query<'_>, view: &View<'_>) {
+        let degraded = view.config.degraded;
+        let breaker = &view.config.breaker;
+        let open = matches!(state.breaker.phase(breaker, view.now), Phase::Open { .. });
+        let firm = !(open && degraded == Degraded::Inferred);
+        self.add(Reason::BreakerOpen, state.breaker.lift(breaker, view.now), firm);
+        if state.cooldowns.is_empty() {
+            return;
+        }
+        let spared = |block: &Block| {
+            let quota = (block.target, block.dimension) == (Target::Account, Dimension::Quota);
+            quota && !query.metered
+        };
+        for block in state.cooldowns.live(view.now) {
+            if query.concerns(block.target) && !spared(block) {
+                let firm = !may_override(degraded, block.dimension);
+                self.add(block.dimension.reason(), Lift::At(block.until), firm);
+            }
+        }
+    }
+
+    /// What the limits leave.
+    fn capacity(&mut self, state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) {
+        self.firm(Reason::RateLimit, state.windows.request_lift(view.now));
+        self.firm(Reason::TokenLimit, state.windows.token_lift(query.cost, view.now));
+        match state.max_in_flight {
+            Some(0) => self.firm(Reason::InFlight, Lift::Never),
+            Some(limit) if view.in_flight(state, slot) >= limit => {
+                self.firm(Reason::InFlight, Lift::Release);
+            }
+            _ => {}
+        }
+    }
+
+    fn firm(&mut self, reason: Reason, lift: Lift) {
+        self.add(reason, lift, true);
+    }
+
+    /// Adds a condition, unless there is nothing to lift.
+    fn add(&mut self, reason: Reason, lift: Lift, firm: bool) {
+        if lift == Lift::Free {
+            return;
+        }
+        let mut condition = Rejection::firm(reason, lift);
+        if !firm {
+            condition.firm = Lift::Free;
+        }
+        let Some(so_far) = &mut self.0 else {
+            self.0 = Some(condition);
+            return;
+        };
+        if condition.lift > so_far.lift {
+            (so_far.lift, so_far.reason) = (condition.lift, condition.reason);
+        }
+        so_far.firm = so_far.firm.max(condition.firm);
+        so_far.unloaded = so_far.unloaded.max(condition.unloaded);
+    }
+}
+
+/// Whether degraded serving may use an account that such a cooldown keeps away.
+fn may_override(degraded: Degraded, dimension: Dimension) -> bool {
+    let inferred = matches!(dimension, Dimension::Quarantine | Dimension::Breaker);
+    match degraded {
+        Degraded::Off => false,
+        Degraded::Inferred => inferred,
+        Degraded::Transient => {
+            inferred || matches!(dimension, Dimension::Throttle | Dimension::Overload)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A request and the pool as the steps of a selection see them: resolved, and read-only.
+
+use crate::account::AccountId;
+use crate::config::Config;
+use crate::leases::Leases;
+use crate::names::{Named, Names};
+use crate::refusal::WaitTicket;
+use crate::request::{Affinity, Caller, Request};
+use crate::roster::Roster;
+use crate::slot::Slot;
+use crate::state::AccountState;
+use crate::state::cooldown::Target;
+use crate::sticky::{BindingKey, Bindings};
+use crate::time::Timestamp;
+
+/// A request whose names are resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Query<'a> {
+    pub(crate) caller: Option<Caller>,
+    pub(crate) model: Named,
+    pub(crate) selector: Named,
+    /// Whether the model draws on the account's quota.
+    pub(crate) metered: bool,
+    pub(crate) excluded: &'a [AccountId],
+    pub(crate) cost: u64,
+    pub(crate) affinity: Affinity,
+    pub(crate) waited: Option<WaitTicket>,
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn new(request: &Request<'a>, names: &Names, config: &Config) -> Self {
+        let canonical = request.model.map(|model| names.canonical(model));
+        Self {
+            caller: request.caller,
+            model: names.find_model(request.model),
+            selector: names.find_selector(request.selector),
+            metered: canonical.is_none_or(|model| !config.unmetered.contains(model)),
+            excluded: request.excluded,
+            cost: request.cost,
+            affinity: request.affinity,
+            waited: request.waited,
+        }
+    }
+
+    pub(crate) fn model_is_absent(&self) -> bool {
+        self.model == Named::Absent
+    }
+
+    /// Whether a cooldown on `target` applies to this request.
+    pub(crate) fn concerns(&self, target: Target) -> bool {
+        match target {
+            Target::Account => true,
+            Target::Model(model) => self.model == Named::Known(model),
+            Target::Selector(selector) => self.selector == Named::Known(selector),
+        }
+    }
+
+    /// Whether the caller may have a binding at all.
+    pub(crate) fn is_sticky(&self, config: &Config) -> bool {
+        let wanted = self.caller.is_some() && self.affinity != Affinity::Ignore;
+        wanted && config.sticky.is_on()
+    }
+
+    /// The key of the caller's binding; `None` when there cannot be one.
+    pub(crate) fn binding_key(&self, config: &Config) -> Option<BindingKey> {
+        let caller = self.caller.filter(|_| self.is_sticky(config))?;
+        BindingKey::find(caller, self.model, self.selector, &config.sticky)
+    }
+}
+
+/// All that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) roster: &'a Roster,
+    pub(crate) leases: &'a Leases,
+    pub(crate) bindings: &'a Bindings,
+    /// What tickets are marked with.
+    pub(crate) origin: u32,
+    /// The number of the next ticket.
+    pub(crate) next_sequence: u64,
+    pub(crate) now: Timestamp,
+}
+
+impl View<'_> {
+    /// Leases held on an account, without those that the reaper is about to free.
+    pub(crate) fn in_flight(&self, state: &AccountState, slot: Slot) -> u32 {
+        let Some(timeout) = self.config.lease_timeout else {
+            return state.load.in_flight;
+        };
+        let silent = self.leases.silent(timeout, self.now).filter(|lease| lease.slot == slot);
+        let silent = u32::try_from(silent.count()).unwrap_or(u32::MAX);
+        state.load.in_flight.saturating_sub(silent)
+    }
+}

@@ -1,0 +1,94 @@
+//! The scheduler behind its lock, with the clock and the hosts' payloads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError};
+use crate::leases::Ticket;
+use crate::outcome::{Outcome, Settlement};
+use crate::scheduler::Scheduler;
+use crate::slot::Slot;
+use crate::time::Timestamp;
+
+/// What all clones of a pool share.
+pub(crate) struct Shared<T, C> {
+    state: Mutex<State<T>>,
+    clock: C,
+}
+
+/// What the lock protects.
+pub(crate) struct State<T> {
+    pub(crate) scheduler: Scheduler,
+    payloads: Vec<Option<(Slot, Arc<T>)>>,
+}
+
+/// Origins of the process's pools, so that none takes another's tickets.
+static NEXT_ORIGIN: AtomicU32 = AtomicU32::new(1);
+
+impl<T, C: Clock> Shared<T, C> {
+    pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
+        let origin = NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed);
+        let scheduler = Scheduler::with_origin(config, origin)?;
+        Ok(Self { state: Mutex::new(State { scheduler, payloads: Vec::new() }), clock })
+    }
+
+    /// Runs one operation under the lock, at the time read before it was taken.
+    pub(crate) fn run<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+        let now = self.clock.now();
+        operation(&mut self.state.lock(), now)
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+impl<T> State<T> {
+    /// Stores the payload of a slot; returns the one before, to be dropped outside the lock.
+    pub(crate) fn put(&mut self, slot: Slot, payload: Arc<T>) -> Option<Arc<T>> {
+        let index = slot.index as usize;
+        if self.payloads.len() <= index {
+            self.payloads.resize_with(index + 1, || None);
+        }
+        self.payloads[index].replace((slot, payload)).map(|(_, payload)| payload)
+    }
+
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<T>> {
+        let held = self.payloads.get_mut(slot.index as usize)?;
+        held.take_if(|(owner, _)| *owner == slot).map(|(_, payload)| payload)
+    }
+
+    pub(crate) fn payload(&self, slot: Slot) -> Option<&Arc<T>> {
+        let (owner, payload) = self.payloads.get(slot.index as usize)?.as_ref()?;
+        (*owner == slot).then_some(payload)
+    }
+}
+
+/// What a lease needs of its pool, whatever the pool's clock and payload.
+pub(crate) trait Ledger: Send + Sync {
+    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
+    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
+    fn abandon(&self, ticket: Ticket) -> Settlement;
+    fn touch(&self, ticket: Ticket) -> bool;
+}
+
+impl<T: Send + Sync, C: Clock> Ledger for Shared<T, C> {
+    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.settle(ticket, outcome, now))
+    }
+
+    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.report(ticket, outcome, now))
+    }
+
+    fn abandon(&self, ticket: Ticket) -> Settlement {
+        self.run(|state, now| state.scheduler.abandon(ticket, now))
+    }
+
+    fn touch(&self, ticket: Ticket) -> bool {
+        self.run(|state, now| state.scheduler.touch(ticket, now))
+    }
+}

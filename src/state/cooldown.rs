@@ -1,0 +1,171 @@
+//! Cooldowns: who is kept away by what, and until when.
+
+use crate::config::Backoff;
+use crate::names::NameId;
+use crate::refusal::Dimension;
+use crate::time::{Millis, Timestamp};
+
+/// What a cooldown applies to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Target {
+    Account,
+    Model(NameId),
+    Selector(NameId),
+}
+
+impl Target {
+    /// The name it refers to.
+    pub(crate) fn name(self) -> Option<NameId> {
+        match self {
+            Self::Account => None,
+            Self::Model(name) | Self::Selector(name) => Some(name),
+        }
+    }
+}
+
+/// One cooldown: holds in `[set_at, until)`. It is kept for a while after its end, as the memory
+/// that escalation and capped hints need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Block {
+    pub(crate) target: Target,
+    pub(crate) dimension: Dimension,
+    /// When the newest evidence for it came.
+    pub(crate) set_at: Timestamp,
+    pub(crate) until: Timestamp,
+    /// The upstream's own deadline, which a cap may have cut.
+    pub(crate) announced: Timestamp,
+    /// Steps of escalation.
+    pub(crate) level: u32,
+    /// Changes with each write, so that a block can be cleared as it was seen.
+    pub(crate) generation: u64,
+    /// Whether an upstream's answer, rather than inference or the operator, made it.
+    pub(crate) upstream: bool,
+}
+
+impl Block {
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        now < self.until
+    }
+
+    /// Whether its end is so long past that it says nothing any more.
+    fn is_forgotten(&self, decay: Millis, now: Timestamp) -> bool {
+        let ended = !self.is_live(now) && self.announced <= now;
+        ended && self.level_at(decay, now) == 0 && self.until.is_over(decay, now)
+    }
+
+    /// The escalation step that is left at `now`.
+    fn level_at(&self, decay: Millis, now: Timestamp) -> u32 {
+        let steps = now.since(self.until).as_millis() / decay.as_millis().max(1);
+        self.level.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX))
+    }
+}
+
+/// The cooldowns of one account, at most one per target and dimension.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cooldowns {
+    blocks: Vec<Block>,
+}
+
+impl Cooldowns {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The cooldowns that hold at `now`.
+    pub(crate) fn live(&self, now: Timestamp) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |block| block.is_live(now))
+    }
+
+    /// All that is remembered, past ones included.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter()
+    }
+
+    /// The live deadline of one cooldown.
+    pub(crate) fn until(
+        &self,
+        target: Target,
+        dimension: Dimension,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let block = self.find(target, dimension).filter(|block| block.is_live(now));
+        block.map(|block| block.until)
+    }
+
+    /// Merges `block` with what is there: the later deadline wins, whatever the order.
+    pub(crate) fn extend(&mut self, block: Block, decay: Millis, now: Timestamp) {
+        self.blocks.retain(|old| !old.is_forgotten(decay, now));
+        match self.find_mut(block.target, block.dimension) {
+            Some(old) => {
+                *old = Block {
+                    until: old.until.max(block.until),
+                    announced: old.announced.max(block.announced),
+                    upstream: block.upstream || (old.upstream && old.is_live(now)),
+                    ..block
+                };
+            }
+            None => self.blocks.push(block),
+        }
+    }
+
+    /// The length and step of a cooldown without a hint: one step up when the last one is over
+    /// and not decayed, the same step while it runs.
+    pub(crate) fn next_step(
+        &self,
+        (target, dimension): (Target, Dimension),
+        backoff: Backoff,
+        decay: Millis,
+        now: Timestamp,
+    ) -> (Millis, u32) {
+        let level = match self.find(target, dimension) {
+            None => 0,
+            Some(block) if block.is_live(now) => block.level,
+            Some(block) => {
+                Block { level: block.level.saturating_add(1), ..*block }.level_at(decay, now)
+            }
+        };
+        (backoff.base.grown(backoff.factor, level, backoff.cap), level)
+    }
+
+    /// The step that a hinted cooldown leaves as it is.
+    pub(crate) fn current_step(
+        &self,
+        (target, dimension): (Target, Dimension),
+        decay: Millis,
+        now: Timestamp,
+    ) -> u32 {
+        self.find(target, dimension).map_or(0, |block| block.level_at(decay, now))
+    }
+
+    /// After a success: the escalation of the cooldowns on `targets` starts over.
+    pub(crate) fn relax(&mut self, concerns: impl Fn(Target) -> bool) {
+        for block in self.blocks.iter_mut().filter(|block| concerns(block.target)) {
+            block.level = 0;
+        }
+    }
+
+    /// Lifts the cooldowns that `lifted` picks, their memory included; whether there were any.
+    pub(crate) fn lift(&mut self, lifted: impl Fn(&Block) -> bool) -> bool {
+        let before = self.blocks.len();
+        self.blocks.retain(|block| !lifted(block));
+        self.blocks.len() < before
+    }
+
+    /// Whether a cut throttle on one of `targets` is over for us but not for the upstream.
+    pub(crate) fn is_past_cap(&self, concerns: impl Fn(Target) -> bool, now: Timestamp) -> bool {
+        self.blocks.iter().any(|block| {
+            block.dimension == Dimension::Throttle
+                && !block.is_live(now)
+                && now < block.announced
+                && concerns(block.target)
+        })
+    }
+
+    fn find(&self, target: Target, dimension: Dimension) -> Option<&Block> {
+        self.blocks.iter().find(|block| (block.target, block.dimension) == (target, dimension))
+    }
+
+    fn find_mut(&mut self, target: Target, dimension: Dimension) -> Option<&mut Block> {
+        self.blocks.iter_mut().find(|block| (block.target, block.dimension) == (target, dimension))
+    }
+}

@@ -1,0 +1,43 @@
+//! What an account carries right now.
+
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Load {
+    /// Leases held.
+    pub(crate) in_flight: u32,
+    /// When it was last selected; zero when never.
+    pub(crate) last_used: Timestamp,
+    /// The selection count at that time; zero when never.
+    pub(crate) turn: u64,
+    /// Bindings whose first account it is.
+    pub(crate) bound: u32,
+    waiters: Vec<Waiter>,
+}
+
+/// A request that waits for the account; counted until its deadline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Waiter {
+    sequence: u64,
+    deadline: Timestamp,
+}
+
+impl Load {
+    /// Requests that wait for the account, leaving out `except`.
+    pub(crate) fn waiting(&self, except: Option<u64>, now: Timestamp) -> usize {
+        let live = self.waiters.iter().filter(|waiter| now < waiter.deadline);
+        live.filter(|waiter| Some(waiter.sequence) != except).count()
+    }
+
+    pub(crate) fn enqueue(&mut self, sequence: u64, deadline: Timestamp, now: Timestamp) {
+        self.waiters.retain(|waiter| now < waiter.deadline);
+        self.waiters.push(Waiter { sequence, deadline });
+    }
+
+    /// Takes a waiter out; whether it was there.
+    pub(crate) fn dequeue(&mut self, sequence: u64) -> bool {
+        let before = self.waiters.len();
+        self.waiters.retain(|waiter| waiter.sequence != sequence);
+        self.waiters.len() < before
+    }
+}

@@ -1,0 +1,98 @@
+//! The newest quota reading of one account.
+
+use arrayvec::ArrayVec;
+
+use crate::config::QuotaPolicy;
+use crate::outcome::{QuotaReading, QuotaWindow};
+use crate::time::Timestamp;
+
+/// What a reading says about serving.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Evidence {
+    /// Nothing.
+    Unknown,
+    /// There is quota, or balance to spend.
+    Available,
+    /// There is none until then.
+    Dry { until: Timestamp },
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Quota {
+    windows: ArrayVec<QuotaWindow, { QuotaReading::MAX_WINDOWS }>,
+    balance: Option<f64>,
+    observed_at: Timestamp,
+}
+
+impl Quota {
+    /// Stores a reading unless a newer one is there; whether it was stored. A reading from the
+    /// future counts as taken now.
+    pub(crate) fn store(&mut self, reading: &QuotaReading, now: Timestamp) -> bool {
+        let observed_at = reading.observed_at.min(now);
+        if observed_at < self.observed_at {
+            return false;
+        }
+        let windows = reading.windows.iter().take(QuotaReading::MAX_WINDOWS);
+        *self = Self {
+            windows: windows.map(|window| cleaned(*window)).collect(),
+            balance: reading.balance.filter(|balance| balance.is_finite()),
+            observed_at,
+        };
+        true
+    }
+
+    pub(crate) fn observed_at(&self) -> Timestamp {
+        self.observed_at
+    }
+
+    pub(crate) fn windows(&self) -> &[QuotaWindow] {
+        &self.windows
+    }
+
+    /// Percent left in the worst window that is known, for ranking.
+    pub(crate) fn worst(&self, now: Timestamp) -> Option<f64> {
+        self.known(now).map(|(_, remaining)| remaining).reduce(f64::min)
+    }
+
+    /// Percent left in the worst window that can block.
+    pub(crate) fn worst_gate(&self, now: Timestamp) -> Option<f64> {
+        let gates = self.known(now).filter(|(window, _)| window.gates);
+        gates.map(|(_, remaining)| remaining).reduce(f64::min)
+    }
+
+    /// The soonest reset that lies ahead.
+    pub(crate) fn next_reset(&self, now: Timestamp) -> Option<Timestamp> {
+        self.windows.iter().filter_map(|window| window.reset).filter(|&reset| now < reset).min()
+    }
+
+    /// What the reading says about serving.
+    pub(crate) fn evidence(&self, policy: &QuotaPolicy, now: Timestamp) -> Evidence {
+        let Some(worst) = self.worst_gate(now) else {
+            return Evidence::Unknown;
+        };
+        let balance = self.balance.filter(|_| policy.spend_on_demand);
+        if worst > policy.dry_percent || balance.is_some_and(|it| it > policy.on_demand_reserve) {
+            return Evidence::Available;
+        }
+        let dry = self
+            .known(now)
+            .filter(|(window, remaining)| window.gates && *remaining <= policy.dry_percent);
+        let by_age = self.observed_at.plus(policy.max_age);
+        let until = dry.map(|(window, _)| window.reset.unwrap_or(by_age)).max();
+        match until {
+            Some(until) if now < until => Evidence::Dry { until },
+            _ => Evidence::Unknown,
+        }
+    }
+
+    /// The windows whose reading still says something, with their percent left.
+    fn known(&self, now: Timestamp) -> impl Iterator<Item = (&QuotaWindow, f64)> {
+        let current = self.windows.iter().filter(move |it| it.reset.is_none_or(|end| now < end));
+        current.filter_map(|window| window.remaining.map(|remaining| (window, remaining)))
+    }
+}
+
+fn cleaned(window: QuotaWindow) -> QuotaWindow {
+    let remaining = window.remaining.filter(|percent| percent.is_finite());
+    QuotaWindow { remaining: remaining.map(|percent| percent.clamp(0.0, 100.0)), ..window }
+}

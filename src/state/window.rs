@@ -1,0 +1,109 @@
+//! Request and token windows.
+
+use crate::account::{Plan, RateLimit};
+use crate::refusal::Lift;
+use crate::sliding::SlidingSum;
+use crate::time::{Millis, Timestamp};
+
+/// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
+pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
+
+/// What an account took from its rate limits. One log serves all request windows, so that
+/// replacing the limits keeps the usage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Windows {
+    limits: Vec<RateLimit>,
+    token_limit: Option<RateLimit>,
+    requests: SlidingSum,
+    tokens: SlidingSum,
+}
+
+impl Windows {
+    /// Replaces the limits.
+    pub(crate) fn set_limits(&mut self, plan: &Plan) {
+        self.limits.clone_from(&plan.requests);
+        self.token_limit = plan.tokens;
+    }
+
+    /// What lifts the request windows: free when each has room for one more.
+    pub(crate) fn request_lift(&self, now: Timestamp) -> Lift {
+        let lifts = self.limits.iter().map(|limit| lift(*limit, &self.requests, 1, now));
+        lifts.max().unwrap_or_default()
+    }
+
+    /// What lifts the token window for a request of `cost` tokens. A request of unknown cost
+    /// needs the window not to be full.
+    pub(crate) fn token_lift(&self, cost: u64, now: Timestamp) -> Lift {
+        self.token_limit.map_or(Lift::Free, |limit| lift(limit, &self.tokens, cost.max(1), now))
+    }
+
+    /// The free fraction of the tightest request window, in units of 2⁻³², exact for limits up to
+    /// 65 536.
+    pub(crate) fn headroom(&self, now: Timestamp) -> u64 {
+        let free = |window: &RateLimit| {
+            let used = self.requests.sum(window.per, now).min(window.limit);
+            let free = u128::from(window.limit - used) * u128::from(FULL_HEADROOM);
+            u64::try_from(free.checked_div(window.limit.into()).unwrap_or(0)).unwrap_or(0)
+        };
+        self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
+    }
+
+    /// Takes one request and `cost` tokens.
+    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) {
+        if let Some(span) = self.request_span() {
+            self.requests.prune(span, now);
+            self.requests.add(1, now);
+        }
+        self.take_tokens(cost, now);
+    }
+
+    /// Takes `amount` tokens.
+    pub(crate) fn take_tokens(&mut self, amount: u64, now: Timestamp) {
+        if let Some(limit) = self.token_limit
+            && amount > 0
+        {
+            self.tokens.prune(limit.per, now);
+            self.tokens.add(amount, now);
+        }
+    }
+
+    /// Gives back the request and `cost` tokens taken at `taken`; whether a request slot was
+    /// still in a window.
+    pub(crate) fn give_back(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> bool {
+        if let Some(limit) = self.token_limit
+            && cost > 0
+            && !taken.is_over(limit.per, now)
+        {
+            self.tokens.take_back(cost, taken);
+        }
+        match self.request_span() {
+            Some(span) if !taken.is_over(span, now) => self.requests.take_back(1, taken),
+            _ => false,
+        }
+    }
+
+    /// The request windows with their use.
+    pub(crate) fn usage(&self, now: Timestamp) -> impl Iterator<Item = (RateLimit, u64)> + '_ {
+        self.limits.iter().map(move |limit| (*limit, self.requests.sum(limit.per, now)))
+    }
+
+    /// The token window with its use.
+    pub(crate) fn token_usage(&self, now: Timestamp) -> Option<(RateLimit, u64)> {
+        self.token_limit.map(|limit| (limit, self.tokens.sum(limit.per, now)))
+    }
+
+    fn request_span(&self) -> Option<Millis> {
+        self.limits.iter().map(|limit| limit.per).max()
+    }
+}
+
+fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift {
+    let Some(allowed) = limit.limit.checked_sub(amount) else {
+        return Lift::Never;
+    };
+    if log.sum(limit.per, now) <= allowed {
+        Lift::Free
+    } else {
+        Lift::At(log.free_at(limit.per, allowed))
+    }
+}

@@ -1,0 +1,304 @@
+//! The table of bindings: bounded, least recently used first out, shared fairly by the tenants.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::config::{Order, Stickiness};
+use crate::slot::Slot;
+use crate::state::usage::UsageTotals;
+use crate::sticky::trail::Trail;
+use crate::sticky::{BindingKey, Tenant};
+use crate::time::Timestamp;
+
+/// A conversation's binding.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binding {
+    pub(crate) trail: Trail,
+    pub(crate) tenant: Tenant,
+    pub(crate) last_used: Timestamp,
+    pub(crate) usage: UsageTotals,
+}
+
+impl Binding {
+    /// Whether it has been silent too long.
+    pub(crate) fn has_lapsed(&self, policy: &Stickiness, now: Timestamp) -> bool {
+        self.last_used.is_over(policy.time_to_idle, now)
+    }
+}
+
+/// A binding that changed the account under which it counts; `None` is no account.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shift {
+    pub(crate) from: Option<Slot>,
+    pub(crate) to: Option<Slot>,
+}
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// All bindings, in a slab whose nodes form a list from the least to the most recently used.
+///
+/// Lapsed bindings are a prefix of that list. They count for nothing, but keep their place until
+/// they are looked up, which tells an expiry from a miss, or until the place is needed.
+///
+/// Look-up, refresh and removal cost O(1). An insertion into a full table that holds no lapsed
+/// binding walks the list from its old end to the first binding of a tenant that holds the most.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bindings {
+    index: HashMap<BindingKey, u32, BuildHasherDefault<DigestHasher>>,
+    nodes: Vec<Node>,
+    vacant: u32,
+    /// The least recently used.
+    head: u32,
+    /// The most recently used.
+    tail: u32,
+    /// The least recently used that has not lapsed.
+    fresh: u32,
+    lapsed: usize,
+    tenants: HashMap<Tenant, u32>,
+    /// How many tenants hold that many bindings.
+    holders: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Node {
+    key: BindingKey,
+    binding: Option<Binding>,
+    lapsed: bool,
+    previous: u32,
+    next: u32,
+}
+
+impl Default for Bindings {
+    fn default() -> Self {
+        Self {
+            index: HashMap::default(),
+            nodes: Vec::new(),
+            vacant: NONE,
+            head: NONE,
+            tail: NONE,
+            fresh: NONE,
+            lapsed: 0,
+            tenants: HashMap::new(),
+            holders: Vec::new(),
+        }
+    }
+}
+
+impl Bindings {
+    /// Bindings that have not lapsed.
+    pub(crate) fn len(&self) -> usize {
+        self.index.len() - self.lapsed
+    }
+
+    /// Bindings that hold a place, lapsed ones included.
+    pub(crate) fn places(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The binding of `key`, lapsed or not, without freshening it.
+    pub(crate) fn peek(&self, key: &BindingKey) -> Option<&Binding> {
+        self.nodes[*self.index.get(key)? as usize].binding.as_ref()
+    }
+
+    /// The binding of `key`, without freshening it.
+    pub(crate) fn peek_mut(&mut self, key: &BindingKey) -> Option<&mut Binding> {
+        self.nodes[*self.index.get(key)? as usize].binding.as_mut()
+    }
+
+    /// Makes the binding of `key` the most recently used.
+    pub(crate) fn refresh(&mut self, key: &BindingKey, now: Timestamp) {
+        let Some(&node) = self.index.get(key) else {
+            return;
+        };
+        self.unlink(node);
+        self.append(node);
+        if let Some(binding) = &mut self.nodes[node as usize].binding {
+            binding.last_used = now;
+        }
+    }
+
+    /// Removes the binding of `key`.
+    pub(crate) fn remove(&mut self, key: &BindingKey) -> Option<Binding> {
+        let node = self.index.remove(key)?;
+        self.unlink(node);
+        let place = &mut self.nodes[node as usize];
+        let binding = place.binding.take();
+        place.next = self.vacant;
+        self.vacant = node;
+        if let Some(binding) = &binding {
+            self.count_out(binding.tenant);
+        }
+        binding
+    }
+
+    /// Adds a binding, which is the most recently used, under a key that has none.
+    pub(crate) fn insert(&mut self, key: BindingKey, binding: Binding) {
+        self.count_in(binding.tenant);
+        let node = Node { key, binding: Some(binding), lapsed: false, previous: NONE, next: NONE };
+        let index = if self.vacant == NONE {
+            self.nodes.push(node);
+            u32::try_from(self.nodes.len() - 1).expect("the capacity is less than 2^32")
+        } else {
+            let index = self.vacant;
+            self.vacant = self.nodes[index as usize].next;
+            self.nodes[index as usize] = node;
+            index
+        };
+        self.append(index);
+        self.index.insert(key, index);
+    }
+
+    /// Which binding gives way to a new one of `tenant`: a lapsed one, else the least recently
+    /// used of the tenants that hold the most, the new one counted. These are furthest over their
+    /// fair share, since all shares are equal.
+    pub(crate) fn victim(&self, tenant: Tenant) -> Option<BindingKey> {
+        let oldest = self.nodes.get(self.head as usize)?;
+        if oldest.lapsed {
+            return Some(oldest.key);
+        }
+        let newcomer = self.held(tenant) + 1;
+        let most = self.most_held().max(newcomer);
+        let holds_most = |node: &&Node| {
+            let owner = node.binding.as_ref().map_or(tenant, |binding| binding.tenant);
+            let held = if owner == tenant { newcomer } else { self.held(owner) };
+            held == most
+        };
+        let victim = self.by_age().find(holds_most);
+        Some(victim.unwrap_or(oldest).key)
+    }
+
+    /// Marks what has lapsed by `now`; reports each shift to `shifted`.
+    pub(crate) fn lapse(
+        &mut self,
+        policy: &Stickiness,
+        now: Timestamp,
+        mut shifted: impl FnMut(Shift),
+    ) {
+        while let Some(node) = self.nodes.get_mut(self.fresh as usize)
+            && let Some(binding) = &node.binding
+            && binding.has_lapsed(policy, now)
+        {
+            shifted(Shift { from: binding.trail.first(policy.order), to: None });
+            node.lapsed = true;
+            self.fresh = node.next;
+            self.lapsed += 1;
+        }
+    }
+
+    /// Whether the binding of `key` has been counted out as lapsed.
+    pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
+        self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)
+    }
+
+    /// The live bindings, least recently used first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&BindingKey, &Binding)> {
+        let live = self.by_age().filter(|node| !node.lapsed);
+        live.filter_map(|node| Some((&node.key, node.binding.as_ref()?)))
+    }
+
+    /// The keys of all places, lapsed ones included.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &BindingKey> {
+        self.by_age().map(|node| &node.key)
+    }
+
+    /// Recounts under which account each live binding counts, after a change of the order.
+    pub(crate) fn firsts(&self, order: Order) -> impl Iterator<Item = Slot> {
+        self.iter().filter_map(move |(_, binding)| binding.trail.first(order))
+    }
+
+    fn by_age(&self) -> impl Iterator<Item = &Node> {
+        let oldest = self.nodes.get(self.head as usize);
+        std::iter::successors(oldest, |node| self.nodes.get(node.next as usize))
+    }
+
+    fn held(&self, tenant: Tenant) -> u32 {
+        self.tenants.get(&tenant).copied().unwrap_or(0)
+    }
+
+    fn most_held(&self) -> u32 {
+        u32::try_from(self.holders.len()).unwrap_or(u32::MAX)
+    }
+
+    fn count_in(&mut self, tenant: Tenant) {
+        let held = self.tenants.entry(tenant).or_default();
+        *held += 1;
+        let held = *held as usize;
+        if let Some(fewer) = held.checked_sub(2) {
+            self.holders[fewer] -= 1;
+        }
+        if self.holders.len() < held {
+            self.holders.push(0);
+        }
+        self.holders[held - 1] += 1;
+    }
+
+    fn count_out(&mut self, tenant: Tenant) {
+        let Some(held) = self.tenants.get_mut(&tenant) else {
+            return;
+        };
+        *held -= 1;
+        let left = *held as usize;
+        if left == 0 {
+            self.tenants.remove(&tenant);
+        } else {
+            self.holders[left - 1] += 1;
+        }
+        self.holders[left] -= 1;
+        while self.holders.last() == Some(&0) {
+            self.holders.pop();
+        }
+    }
+
+    fn append(&mut self, index: u32) {
+        let tail = std::mem::replace(&mut self.tail, index);
+        let node = &mut self.nodes[index as usize];
+        (node.previous, node.next) = (tail, NONE);
+        match self.nodes.get_mut(tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+        if self.fresh == NONE {
+            self.fresh = index;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        let (previous, next) = (node.previous, node.next);
+        if std::mem::take(&mut node.lapsed) {
+            self.lapsed -= 1;
+        }
+        if self.fresh == index {
+            self.fresh = next;
+        }
+        match self.nodes.get_mut(previous as usize) {
+            Some(node) => node.next = next,
+            None => self.head = next,
+        }
+        match self.nodes.get_mut(next as usize) {
+            Some(node) => node.previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}
+
+/// Takes the one number that a [`BindingKey`] writes as the hash: it comes from a SHA-256.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}

@@ -1,0 +1,104 @@
+//! The accounts that served a conversation last.
+
+use arrayvec::ArrayVec;
+
+use crate::config::{MAX_TRAIL, Order, Stickiness};
+use crate::slot::Slot;
+use crate::time::Timestamp;
+
+/// An account of a trail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stop {
+    pub(crate) slot: Slot,
+    /// When it last served the conversation.
+    pub(crate) at: Timestamp,
+}
+
+/// The accounts whose caches hold a conversation, most recently served first. Never empty while
+/// it is in the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trail {
+    stops: ArrayVec<Stop, MAX_TRAIL>,
+    /// The account that served first; when it leaves, the most recent one.
+    home: Slot,
+}
+
+impl Trail {
+    pub(crate) fn new(slot: Slot, now: Timestamp) -> Self {
+        Self { stops: ArrayVec::from_iter([Stop { slot, at: now }]), home: slot }
+    }
+
+    /// The account that is tried first.
+    pub(crate) fn first(&self, order: Order) -> Option<Slot> {
+        match order {
+            Order::MostRecent => self.stops.first().map(|stop| stop.slot),
+            Order::HomeFirst => self.stops.first().map(|_| self.home),
+        }
+    }
+
+    /// Its accounts in the order in which they are tried.
+    pub(crate) fn in_order(&self, order: Order) -> impl Iterator<Item = Slot> + '_ {
+        let first = self.first(order);
+        let others = self.stops.iter().map(|stop| stop.slot).filter(move |&it| Some(it) != first);
+        first.into_iter().chain(others)
+    }
+
+    /// The accounts, most recently served first.
+    pub(crate) fn stops(&self) -> &[Stop] {
+        &self.stops
+    }
+
+    /// `slot` has served at `now`: it becomes the most recent account, and the one that served
+    /// longest ago gives way if the trail is full.
+    pub(crate) fn served(&mut self, slot: Slot, policy: &Stickiness, now: Timestamp) {
+        self.stops.retain(|stop| stop.slot != slot);
+        self.shorten(policy.trail_len() - 1, policy.order);
+        self.stops.insert(0, Stop { slot, at: now });
+        self.settle_home();
+    }
+
+    /// The trail as it counts at `now`: without accounts that `left` it and without those whose
+    /// cache is cold. The most recent account stays warm as long as the binding lives.
+    pub(crate) fn current(
+        &self,
+        left: impl Fn(Slot) -> bool,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> Self {
+        let mut current = self.clone();
+        let recent = self.stops.first().map(|stop| stop.slot);
+        current.stops.retain(|stop| {
+            let warm = Some(stop.slot) == recent || !stop.at.is_over(policy.cache_lifetime, now);
+            warm && !left(stop.slot)
+        });
+        current.settle_home();
+        current.shorten(policy.trail_len(), policy.order);
+        current.settle_home();
+        current
+    }
+
+    /// The trail without an account, whatever the age of the others.
+    pub(crate) fn without(&self, slot: Slot) -> Self {
+        let mut shorter = self.clone();
+        shorter.stops.retain(|stop| stop.slot != slot);
+        shorter.settle_home();
+        shorter
+    }
+
+    fn shorten(&mut self, len: usize, order: Order) {
+        while self.stops.len() > len {
+            let keeps = |stop: &Stop| order == Order::HomeFirst && stop.slot == self.home;
+            let index = self.stops.iter().rposition(|stop| !keeps(stop)).unwrap_or(0);
+            self.stops.remove(index);
+        }
+    }
+
+    /// When the home has left, the most recent account takes its place.
+    fn settle_home(&mut self) {
+        if let Some(recent) = self.stops.first()
+            && !self.stops.iter().any(|stop| stop.slot == self.home)
+        {
+            self.home = recent.slot;
+        }
+    }
+}
