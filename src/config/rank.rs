@@ -129,6 +129,8 @@ pub enum Shard {
     /// The first four bytes of the SHA-256 of the caller's key, big-endian, modulo the number of
     /// tied accounts.
     Modulo,
+    /// No place of its own: the first by the whole key, like a request without a caller.
+    Off,
 }
 
 /// What "least recently used" compares.

@@ -1,0 +1,6 @@
+//! Faults from public reports about account pools, as scenarios: each must be impossible here.
+
+#![allow(clippy::unwrap_used, reason = "a scenario that does not fit is a failed test")]
+#![allow(dead_code, reason = "the scenario helper is shared by all classes")]
+
+mod scenario;
