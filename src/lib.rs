@@ -1,4 +1,45 @@
-//! Which upstream account serves this request?
+//! Decides, per request, which upstream account of an LLM gateway serves it.
+//!
+//! A gateway holds many upstream accounts, each with its own limits, quota, faults and prompt
+//! cache. A conversation that changes account pays for its whole context again, so a pool has two
+//! opposed jobs: spread load so that no account hits its limit, and keep each conversation where
+//! it is warm. This crate owns the accounts' state and does both in one atomic step.
+//!
+//! ```
+//! use account_pool::{Account, Config, Outcome, Pool, Request};
+//!
+//! let pool = Pool::new(Config::default())?;
+//! pool.add(Account::new("acct-1").rpm(60), "credential")?;
+//!
+//! let request = Request::new().caller("api:6f3a:user:42").model("opus");
+//! match pool.select(&request) {
+//!     Ok(lease) => {
+//!         // … send the request with `lease.payload()`, stream the body …
+//!         lease.settle(Outcome::success());
+//!     }
+//!     Err(refusal) => println!("{refusal}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The layers
+//!
+//! - [`Scheduler`] owns all state and policy. Every method takes the time; it reads no clock,
+//!   takes no lock and has no side effects, so the same calls give the same answers.
+//! - [`Pool`] is a `Scheduler` behind one lock, with a [`Clock`], the host's payload per account,
+//!   and a [`Lease`] that ends by itself.
+//!
+//! # How a request is decided
+//!
+//! 1. The caller's binding is looked up: the accounts that served this conversation last.
+//! 2. The first of them that is eligible serves. One predicate answers for every path.
+//! 3. Otherwise the eligible accounts are ranked by one packed key; the smallest is best.
+//! 4. Among the accounts whose key equals the best one's, the caller has its own place.
+//! 5. The choice is reserved: rate slots, concurrency, recency.
+//!
+//! The host then reports an [`Outcome`], which becomes cooldowns, health, breaker and quota state
+//! and, for a success, the binding. An [`Unavailable`] says why nobody can serve and when one
+//! will.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -41,3 +82,7 @@ pub use select::Path;
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
