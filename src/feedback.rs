@@ -1,7 +1,8 @@
 //! What an outcome changes: the one place where facts reported by the host become state.
 
-use crate::account::Status;
+use crate::account::{AccountId, Status};
 use crate::config::{Backoff, Config};
+use crate::events::{Event, Events};
 use crate::names::NameId;
 use crate::outcome::{Outcome, QuotaReading, Reset, Scope};
 use crate::refusal::Dimension;
@@ -50,6 +51,7 @@ pub(crate) struct Feedback<'a> {
     pub(crate) config: &'a Config,
     /// The newest block generation.
     pub(crate) generation: &'a mut u64,
+    pub(crate) events: &'a mut Events,
     pub(crate) now: Timestamp,
 }
 
@@ -60,13 +62,14 @@ impl Feedback<'_> {
         let Config { cooldown, .. } = self.config;
         match *outcome {
             Outcome::Success { ref usage } => {
-                self.update(slot, |state| {
+                let closed = self.update(slot, |state| {
                     state.usage.add(usage);
                     state.cooldowns.relax(|target| source.concerns(target));
-                    if source.heard {
-                        state.breaker.success();
-                    }
+                    source.heard && state.breaker.success()
                 });
+                if closed == Some(true) {
+                    self.emit(slot, |account| Event::BreakerClosed { account });
+                }
             }
             Outcome::RateLimited { scope, reset } => {
                 let place = (source.target(scope), Dimension::Throttle);
@@ -135,7 +138,10 @@ impl Feedback<'_> {
         match evidence {
             Evidence::Unknown => {}
             Evidence::Available => {
-                state.cooldowns.lift(is_newer);
+                if state.cooldowns.lift(is_newer) {
+                    let dimension = Dimension::Quota;
+                    self.emit(slot, |account| Event::Unblocked { account, dimension });
+                }
             }
             Evidence::Dry { until } => {
                 state.cooldowns.lift(is_newer);
@@ -210,6 +216,12 @@ impl Feedback<'_> {
             Block { target, dimension, set_at: now, until, announced, level, generation, upstream };
         let decay = self.config.cooldown.decay;
         self.update(slot, |state| state.cooldowns.extend(block, decay, now));
+        let scope = match target {
+            Target::Account => Scope::Account,
+            Target::Model(_) => Scope::Model,
+            Target::Selector(_) => Scope::Selector,
+        };
+        self.emit(slot, |account| Event::Blocked { account, scope, dimension, until });
     }
 
     /// An internal upstream error: several in a row quarantine the account.
@@ -239,6 +251,7 @@ impl Feedback<'_> {
             let age: Millis = state.age(now);
             state.breaker.open(policy, age, now)
         });
+        self.emit(slot, |account| Event::BreakerOpened { account });
         if let Some(Some(span)) = longer {
             let place = (Target::Account, Dimension::Breaker);
             self.block(slot, place, now.plus(span), false);
@@ -247,11 +260,16 @@ impl Feedback<'_> {
 
     fn ban_signal(&mut self, slot: Slot) {
         let (now, policy) = (self.now, &self.config.breaker);
-        self.update(slot, |state| {
-            if state.breaker.ban_signal(policy, now) {
+        let banned = self.update(slot, |state| {
+            let banned = state.breaker.ban_signal(policy, now);
+            if banned {
                 state.set_standing(Status::Banned);
             }
+            banned
         });
+        if banned == Some(true) {
+            self.emit(slot, |account| Event::Banned { account });
+        }
     }
 
     /// Whether inferred trouble must not take this account out, because no other one could serve
@@ -270,6 +288,12 @@ impl Feedback<'_> {
         let active = state.status(&self.config.breaker, self.now) == Status::Active;
         let cooled = state.cooldowns.live(self.now).any(|block| block.target == Target::Account);
         active && !cooled
+    }
+
+    fn emit(&mut self, slot: Slot, event: impl FnOnce(AccountId) -> Event) {
+        if let Some(state) = self.roster.get(slot) {
+            self.events.emit(|| event(state.id.clone()));
+        }
     }
 
     fn update<R>(&mut self, slot: Slot, change: impl FnOnce(&mut AccountState) -> R) -> Option<R> {

@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::account::AccountId;
-use crate::leases::Ticket;
+use crate::grant::{Path, Ticket};
 use crate::outcome::{Outcome, Settlement};
-use crate::select::Path;
 use crate::shared::Ledger;
 
 /// An account reserved for one request, with the host's payload.

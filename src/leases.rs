@@ -1,32 +1,11 @@
 //! The requests under way.
 
-use serde::{Deserialize, Serialize};
-
+use crate::grant::Ticket;
 use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::{Millis, Timestamp};
-
-/// The right to end one lease of a [`Scheduler`](crate::Scheduler), once.
-///
-/// A plain value: losing it leaks the lease until it is reaped. [`Pool`](crate::Pool) wraps it in
-/// a [`Lease`](crate::Lease) that ends by itself.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct Ticket {
-    pub(crate) origin: u32,
-    pub(crate) index: u32,
-    pub(crate) sequence: u64,
-    pub(crate) slot: Slot,
-}
-
-impl Ticket {
-    /// A number unique among the tickets of one scheduler, growing with each selection.
-    #[must_use]
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-}
 
 /// A request under way.
 #[derive(Clone, Debug, PartialEq)]

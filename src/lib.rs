@@ -46,7 +46,10 @@
 mod account;
 mod clock;
 pub mod config;
+mod events;
+mod explain;
 mod feedback;
+mod grant;
 mod lease;
 mod leases;
 mod names;
@@ -68,17 +71,17 @@ mod time;
 pub use account::{Account, AccountError, AccountId, Entitlement, Plan, RateLimit, Status, Tier};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
+pub use events::{Event, Observer, OutcomeKind};
+pub use explain::{ExplainedAccount, Explanation, RankedBy, RankedTerm, Verdict};
+pub use grant::{Grant, Path, Preview, Ticket};
 pub use lease::Lease;
-pub use leases::Ticket;
 pub use outcome::{Outcome, QuotaReading, QuotaWindow, Reset, Scope, Settlement, Usage};
 pub use pool::Pool;
 pub use refusal::{Dimension, Lift, Reason, Rejection, Tally, Unavailable, Wait, WaitTicket};
 pub use request::{Affinity, Caller, Request, TrafficClass};
 pub use scheduler::{
-    AccountView, BindingView, BlockScope, BlockView, BreakerView, Grant, Preview, QuotaView,
-    Scheduler, WindowView,
+    AccountView, BindingView, BlockScope, BlockView, BreakerView, QuotaView, Scheduler, WindowView,
 };
-pub use select::Path;
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};

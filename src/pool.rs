@@ -7,11 +7,14 @@ use std::sync::{Arc, Weak};
 use crate::account::{Account, AccountError, AccountId, Entitlement, Plan, Status};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigError};
+use crate::events::Observer;
+use crate::explain::Explanation;
+use crate::grant::{Grant, Preview};
 use crate::lease::Lease;
 use crate::outcome::{Outcome, QuotaReading};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
 use crate::request::{Caller, Request};
-use crate::scheduler::{AccountView, BindingView, BlockScope, Grant, Preview, Scheduler};
+use crate::scheduler::{AccountView, BindingView, BlockScope, Scheduler};
 use crate::shared::{Ledger, Shared, State};
 use crate::stats::Stats;
 use crate::time::{Millis, Timestamp};
@@ -116,6 +119,12 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     /// The [`Unavailable`] of that selection.
     pub fn preview(&self, request: &Request<'_>) -> Result<Preview, Unavailable> {
         self.read(|scheduler, now| scheduler.preview(request, now))
+    }
+
+    /// What [`select`](Self::select) would answer and why: see [`Scheduler::explain`].
+    #[must_use]
+    pub fn explain(&self, request: &Request<'_>) -> Explanation {
+        self.read(|scheduler, now| scheduler.explain(request, now))
     }
 
     /// Adds an account with its payload: see [`Scheduler::add`].
@@ -378,6 +387,12 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.read(Scheduler::next_deadline)
+    }
+
+    /// Sets who is told of every [`Event`](crate::Event); `false` when somebody is already. Without
+    /// an observer events cost nothing.
+    pub fn set_observer(&self, observer: impl Observer) -> bool {
+        self.shared.set_observer(Box::new(observer))
     }
 
     /// The policy in force.

@@ -10,15 +10,17 @@ pub use self::inspect::{AccountView, BlockView, BreakerView, QuotaView, WindowVi
 
 use crate::account::{AccountError, AccountId, Status};
 use crate::config::{Config, ConfigError, Refresh};
+use crate::events::{Event, Events};
 use crate::feedback::{Feedback, Source};
-use crate::leases::{LeaseState, Leases, Ticket};
+use crate::grant::{Grant, Path, Preview, Ticket};
+use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
 use crate::outcome::{Outcome, QuotaReading, Settlement};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
 use crate::select::query::{Query, View};
-use crate::select::{Affair, Choice, Path, decide, decide_for};
+use crate::select::{Affair, Choice, Sighting, decide, decide_for};
 use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
@@ -60,6 +62,7 @@ pub struct Scheduler {
     leases: Leases,
     bindings: Bindings,
     stats: Stats,
+    events: Events,
     /// What its tickets are marked with.
     origin: u32,
     /// The number of the next ticket.
@@ -70,32 +73,6 @@ pub struct Scheduler {
     generation: u64,
     /// The largest time seen.
     now: Timestamp,
-}
-
-/// An account selected and reserved.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Grant {
-    /// The account that serves the request.
-    pub account: AccountId,
-    /// Ends the reservation.
-    pub ticket: Ticket,
-    /// How the account came to be selected.
-    pub path: Path,
-    /// How many accounts were equally good, this one included.
-    pub tied: u32,
-}
-
-/// The account that a selection would choose.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Preview {
-    /// The account that would serve.
-    pub account: AccountId,
-    /// How it would come to be selected.
-    pub path: Path,
-    /// How many accounts are equally good, this one included.
-    pub tied: u32,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -137,6 +114,7 @@ impl Scheduler {
             leases: Leases::default(),
             bindings: Bindings::default(),
             stats: Stats::new(),
+            events: Events::default(),
             origin,
             next_sequence: 1,
             turn: 0,
@@ -221,6 +199,7 @@ impl Scheduler {
             return self.note_late(ticket, outcome, now);
         };
         self.stats.settled += 1;
+        self.emit_for(lease.slot, |account| Event::Settled { account, outcome: outcome.into() });
         let source = self.release(&lease, now);
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
@@ -346,6 +325,17 @@ impl Scheduler {
         state.is_some_and(|state| state.load.dequeue(wait.sequence))
     }
 
+    /// Starts or stops collecting [`Event`]s. Off by default, when they cost nothing; stopping
+    /// discards those that were not drained.
+    pub fn watch(&mut self, watched: bool) {
+        self.events.watch(watched);
+    }
+
+    /// Moves the events since the last call to the end of `into`.
+    pub fn drain_events(&mut self, into: &mut Vec<Event>) {
+        self.events.drain_into(into);
+    }
+
     /// Moves the time on: frees silent leases and counts out lapsed bindings.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
@@ -361,6 +351,7 @@ impl Scheduler {
         let mut reaped = 0;
         while let Some(lease) = self.leases.pop_silent(silence, now) {
             self.release(&lease, now);
+            self.emit_for(lease.slot, |account| Event::Reaped { account });
             reaped += 1;
         }
         self.stats.reaped += reaped as u64;
@@ -384,7 +375,15 @@ impl Scheduler {
             roster: &mut self.roster,
             config: &self.config,
             generation: &mut self.generation,
+            events: &mut self.events,
             now,
+        }
+    }
+
+    /// Emits an event about an account, if somebody watches and the account is there.
+    fn emit_for(&mut self, slot: Slot, event: impl FnOnce(AccountId) -> Event) {
+        if let Some(state) = self.roster.get(slot) {
+            self.events.emit(|| event(state.id.clone()));
         }
     }
 
@@ -414,6 +413,7 @@ impl Scheduler {
             Ok(choice) => Ok(self.reserve(choice, query, request, now)),
             Err(refusal) => {
                 self.stats.refuse(&refusal);
+                self.events.emit(|| Event::refused(&refusal));
                 if let Some(wait) = &refusal.wait {
                     self.enqueue(wait.ticket, now);
                 }
@@ -449,6 +449,13 @@ impl Scheduler {
         state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
+        if probe {
+            self.events.emit(|| Event::BreakerHalfOpen { account: account.clone() });
+        }
+        self.events.emit(|| Event::Selected { account: account.clone(), path, tied });
+        if path == Path::Warm {
+            self.events.emit(|| Event::MovedWarm { account: account.clone() });
+        }
 
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
@@ -537,6 +544,9 @@ impl Scheduler {
             Affair::Expired(key) => self.drop_binding(&key),
             Affair::Found { key, trail, result } => {
                 self.stats.sticky.add(result);
+                if result == Sighting::ColdMove {
+                    self.events.emit(|| Event::MovedCold);
+                }
                 match trail {
                     None => self.drop_binding(&key),
                     Some(trail) => {

@@ -7,14 +7,13 @@ pub(crate) mod shard;
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Serialize};
-
 use self::eligible::eligible;
 use self::query::{Query, View};
 use self::rank::RankKey;
 use self::shard::Distance;
 use crate::account::Status;
 use crate::config::{Order, Refresh, Shard, Ties};
+use crate::grant::{Path, Preview};
 use crate::refusal::{Dimension, Lift, Reason, Rejection, Unavailable, Wait, WaitTicket};
 use crate::request::Affinity;
 use crate::slot::Slot;
@@ -23,25 +22,6 @@ use crate::state::cooldown::Target;
 use crate::sticky::trail::Trail;
 use crate::sticky::{Binding, BindingKey};
 use crate::time::Timestamp;
-
-/// How an account came to be selected.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Path {
-    /// The first account of the conversation's trail.
-    Sticky,
-    /// Another account of the trail, whose cache is still warm.
-    Warm,
-    /// The best of the pool, or the caller's place among those equal to the best.
-    Rank,
-    /// The first account of a strictly pinned caller, whatever its rank.
-    Pin,
-    /// No account was eligible; the throttled one that is closest to recovery.
-    Degraded,
-    /// The account that was asked for by id.
-    Acquired,
-}
 
 /// What a look-up of the caller's binding came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +58,15 @@ pub(crate) struct Choice {
     pub(crate) path: Path,
     /// How many accounts were equally good, this one included.
     pub(crate) tied: u32,
+}
+
+impl Choice {
+    /// The choice by the account's id.
+    pub(crate) fn preview(self, view: &View<'_>) -> Preview {
+        let Self { slot, path, tied } = self;
+        let state = view.roster.get(slot).expect("a decision chooses an account of the roster");
+        Preview { account: state.id.clone(), path, tied }
+    }
 }
 
 /// A decision, not yet carried out.
@@ -128,6 +117,19 @@ pub(crate) fn decide_for(
     }
 }
 
+/// The trail of the request's caller as it counts now, if it is bound.
+pub(crate) fn current_trail(query: &Query<'_>, view: &View<'_>) -> Option<Trail> {
+    match look_up(query, view) {
+        Found::Binding(_, binding) => Some(reduced(binding, view)),
+        Found::Nothing(_) => None,
+    }
+}
+
+/// A binding's trail as it counts now.
+fn reduced(binding: &Binding, view: &View<'_>) -> Trail {
+    binding.trail.current(|slot| has_left(slot, view), &view.config.sticky, view.now)
+}
+
 enum Found<'a> {
     Binding(BindingKey, &'a Binding),
     Nothing(Affair),
@@ -154,7 +156,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
     let Found::Binding(key, binding) = look_up(query, view) else {
         return refused(unbound);
     };
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = reduced(binding, view);
     let Some((slot, state)) = first(&trail, policy.order, view) else {
         return refused(unbound);
     };
@@ -175,7 +177,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
 /// Decides for a caller that is bound.
 fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Decision {
     let policy = &view.config.sticky;
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = reduced(binding, view);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
 
     for (place, slot) in trail.in_order(policy.order).enumerate() {

@@ -1,13 +1,14 @@
 //! The scheduler behind its lock, with the clock and the hosts' payloads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
-use crate::leases::Ticket;
+use crate::events::Observer;
+use crate::grant::Ticket;
 use crate::outcome::{Outcome, Settlement};
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
@@ -17,6 +18,7 @@ use crate::time::Timestamp;
 pub(crate) struct Shared<T, C> {
     state: Mutex<State<T>>,
     clock: C,
+    observer: OnceLock<Box<dyn Observer>>,
 }
 
 /// What the lock protects.
@@ -32,13 +34,35 @@ impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
         let origin = NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed);
         let scheduler = Scheduler::with_origin(config, origin)?;
-        Ok(Self { state: Mutex::new(State { scheduler, payloads: Vec::new() }), clock })
+        let state = Mutex::new(State { scheduler, payloads: Vec::new() });
+        Ok(Self { state, clock, observer: OnceLock::new() })
     }
 
-    /// Runs one operation under the lock, at the time read before it was taken.
+    /// Runs one operation under the lock, at the time read before it was taken, and tells the
+    /// observer after it is released.
     pub(crate) fn run<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
         let now = self.clock.now();
-        operation(&mut self.state.lock(), now)
+        let Some(observer) = self.observer.get() else {
+            return operation(&mut self.state.lock(), now);
+        };
+        let mut events = Vec::new();
+        let result = {
+            let mut state = self.state.lock();
+            let result = operation(&mut state, now);
+            state.scheduler.drain_events(&mut events);
+            result
+        };
+        for event in &events {
+            observer.on_event(event, now);
+        }
+        result
+    }
+
+    /// Sets the observer; `false` when there is one.
+    pub(crate) fn set_observer(&self, observer: Box<dyn Observer>) -> bool {
+        let is_first = self.observer.set(observer).is_ok();
+        self.state.lock().scheduler.watch(true);
+        is_first
     }
 
     pub(crate) fn clock(&self) -> &C {

@@ -95,6 +95,25 @@ pub enum Term {
     Recency,
 }
 
+impl Term {
+    /// A short stable label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ModelCooldown => "model_cooldown",
+            Self::Tier => "tier",
+            Self::InFlight => "in_flight",
+            Self::WeightedInFlight => "weighted_in_flight",
+            Self::Trouble => "trouble",
+            Self::Quota => "quota",
+            Self::Headroom => "headroom",
+            Self::BoundCallers => "bound_callers",
+            Self::QuotaReset => "quota_reset",
+            Self::Recency => "recency",
+        }
+    }
+}
+
 /// Which accounts count as equal to the best one.
 ///
 /// Equality is that of the sort key itself, or of the part before recency.

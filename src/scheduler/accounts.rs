@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
 use crate::account::{Account, AccountError, AccountId, Entitlement, Plan, Status};
+use crate::events::Event;
 use crate::names::NameId;
 use crate::refusal::Dimension;
 use crate::state::cooldown::Target;
@@ -214,16 +215,21 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<bool, AccountError> {
         let now = self.advance(now);
-        self.update(account, now, |state| {
-            let live = state.cooldowns.live(now).count();
-            let all = |kind| dimension.is_none_or(|dimension| dimension == kind);
-            state.cooldowns.lift(|block| all(block.dimension));
+        let chosen = |kind| dimension.is_none_or(|dimension| dimension == kind);
+        let lifted = self.update(account, now, |state| {
+            let live = state.cooldowns.live(now).map(|block| block.dimension);
+            let lifted: Vec<Dimension> = live.filter(|&kind| chosen(kind)).collect();
+            state.cooldowns.lift(|block| chosen(block.dimension));
             if dimension.is_none() {
                 state.health.clear();
                 state.breaker.reset();
             }
-            state.cooldowns.live(now).count() < live
-        })
+            lifted
+        })?;
+        for &dimension in &lifted {
+            self.events.emit(|| Event::Unblocked { account: account.into(), dimension });
+        }
+        Ok(!lifted.is_empty())
     }
 
     /// Lifts one block as it was seen; `false` when it has ended or newer evidence has renewed
@@ -238,9 +244,17 @@ impl Scheduler {
         generation: u64,
         now: Timestamp,
     ) -> Result<bool, AccountError> {
-        self.update(account, now, |state| {
-            state.cooldowns.lift(|block| block.generation == generation)
-        })
+        let now = self.advance(now);
+        let lifted = self.update(account, now, |state| {
+            let seen = state.cooldowns.live(now).find(|block| block.generation == generation);
+            let dimension = seen.map(|block| block.dimension);
+            state.cooldowns.lift(|block| block.generation == generation);
+            dimension
+        })?;
+        if let Some(dimension) = lifted {
+            self.events.emit(|| Event::Unblocked { account: account.into(), dimension });
+        }
+        Ok(lifted.is_some())
     }
 
     fn update<R>(

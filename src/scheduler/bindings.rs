@@ -3,6 +3,7 @@
 use super::Scheduler;
 use crate::account::{AccountError, AccountId};
 use crate::config::{BindAt, StickyMode};
+use crate::events::Event;
 use crate::leases::LeaseState;
 use crate::outcome::Usage;
 use crate::request::{Caller, Request};
@@ -165,6 +166,7 @@ impl Scheduler {
         let usage = UsageTotals::default();
         self.bindings.insert(key, Binding { trail, tenant, last_used: now, usage });
         self.stats.sticky.creates += u64::from(!returns);
+        self.emit_for(slot, |account| Event::Bound { account });
         self.shift(Shift { from: None, to: Some(slot) });
         true
     }
@@ -176,6 +178,7 @@ impl Scheduler {
                 return;
             };
             self.stats.sticky.evictions += 1;
+            self.events.emit(|| Event::Evicted);
             self.drop_binding(&victim);
         }
     }

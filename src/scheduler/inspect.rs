@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::Scheduler;
 use super::accounts::BlockScope;
 use crate::account::{AccountId, RateLimit, Status};
+use crate::explain::{Explanation, explain};
 use crate::outcome::QuotaWindow;
 use crate::refusal::{Dimension, Lift};
+use crate::request::Request;
+use crate::select::query::Query;
 use crate::state::AccountState;
 use crate::state::breaker::Phase;
 use crate::state::cooldown::{Block, Target};
@@ -114,6 +117,14 @@ pub struct QuotaView {
 }
 
 impl Scheduler {
+    /// What [`select`](Self::select) would answer and why, account by account, without changing
+    /// anything. O(accounts), and it allocates.
+    #[must_use]
+    pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Explanation {
+        let query = Query::new(request, &self.names, &self.config);
+        explain(&query, &self.view(now.max(self.now)))
+    }
+
     /// All that is known about one account.
     #[must_use]
     pub fn inspect(&self, account: &str, now: Timestamp) -> Option<AccountView> {

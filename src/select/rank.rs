@@ -35,8 +35,8 @@ pub(crate) struct Weighed {
 
 /// The key of an account for a request.
 pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> RankKey {
-    let reserve = u128::from(state.fallback_only);
-    let mut merit = reserve << 1 | u128::from(is_past_soft_limit(state, view));
+    let Precedence { fallback_only, past_soft_limit } = precedence(state, view);
+    let mut merit = u128::from(fallback_only) << 1 | u128::from(past_soft_limit);
     let mut recency = 0;
     for &term in &view.config.rank.terms {
         let Weighed { value, bits } = weigh(term, state, slot, query, view);
@@ -47,6 +47,22 @@ pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &Vi
         }
     }
     RankKey { merit, recency }
+}
+
+/// What goes before all configured terms; an account for which it is not the case is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Precedence {
+    pub(crate) fallback_only: bool,
+    /// The account is left to its bound callers while others can serve.
+    pub(crate) past_soft_limit: bool,
+}
+
+/// What goes before all terms of an account.
+pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
+    Precedence {
+        fallback_only: state.fallback_only,
+        past_soft_limit: is_past_soft_limit(state, view),
+    }
 }
 
 /// One term of an account, smaller is better.
@@ -132,7 +148,6 @@ fn coarse_headroom(state: &AccountState, view: &View<'_>) -> u64 {
     }
 }
 
-/// Whether the account is left to its bound callers while others can serve.
 fn is_past_soft_limit(state: &AccountState, view: &View<'_>) -> bool {
     let soft = &view.config.soft;
     let rate = soft.rate_used_percent.is_some_and(|percent| {

@@ -169,9 +169,11 @@ impl Breaker {
         policy.ban_threshold.is_some_and(|threshold| count >= threshold)
     }
 
-    /// A success: closes, and every streak starts over.
-    pub(crate) fn success(&mut self) {
+    /// A success: closes, and every streak starts over; whether it was open or half-open.
+    pub(crate) fn success(&mut self) -> bool {
+        let was_open = self.open_until.is_some();
         *self = Self { epoch: self.epoch, ..Self::default() };
+        was_open
     }
 
     /// The operator's reset: closes, and errors are forgotten. Episodes and other streaks stay.
