@@ -293,7 +293,10 @@ impl Scheduler {
             return self.note_late(ticket, outcome, now);
         };
         let lease = lease.clone();
-        let source = self.source_of(&lease, lease.probe);
+        let state = self.roster.get(lease.slot);
+        let policy = &self.config.breaker;
+        let probes = state.is_some_and(|it| it.breaker.is_probing(lease.sequence, policy, now));
+        let source = self.source_of(&lease, probes || !lease.probe);
         self.feedback(now).apply(lease.slot, outcome, &source);
         Settlement::Settled
     }
