@@ -140,20 +140,24 @@ impl Leases {
         silence: Millis,
         now: Timestamp,
     ) -> impl Iterator<Item = &LeaseState> {
-        let first = self.entries.get(self.head as usize);
-        let entries = std::iter::successors(first, |entry| self.entries.get(entry.next as usize));
-        let silent = entries.take_while(move |entry| entry.seen.is_over(silence, now));
+        let silent = self.by_silence().take_while(move |entry| entry.seen.is_over(silence, now));
         silent.filter_map(|entry| entry.lease.as_ref())
     }
 
-    /// The newest sign of life of the longest silent lease.
-    pub(crate) fn longest_silent(&self) -> Option<Timestamp> {
-        self.entries.get(self.head as usize).map(|entry| entry.seen)
+    /// When the next lease will have been silent for `silence`.
+    pub(crate) fn next_silent(&self, silence: Millis, now: Timestamp) -> Option<Timestamp> {
+        let mut entries = self.by_silence().skip_while(|entry| entry.seen.is_over(silence, now));
+        entries.next().map(|entry| entry.seen.plus(silence))
     }
 
     /// All leases, in no meaningful but a stable order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LeaseState> {
         self.entries.iter().filter_map(|entry| entry.lease.as_ref())
+    }
+
+    fn by_silence(&self) -> impl Iterator<Item = &Entry> {
+        let first = self.entries.get(self.head as usize);
+        std::iter::successors(first, |entry| self.entries.get(entry.next as usize))
     }
 
     fn take(&mut self, index: u32) -> Option<LeaseState> {

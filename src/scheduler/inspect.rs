@@ -199,8 +199,7 @@ impl Scheduler {
     pub fn next_deadline(&self, now: Timestamp) -> Option<Timestamp> {
         let now = now.max(self.now);
         let timeout = self.config.lease_timeout;
-        let silent = self.leases.longest_silent();
-        let reaping = silent.and_then(|seen| timeout.map(|timeout| seen.plus(timeout)));
+        let reaping = timeout.and_then(|timeout| self.leases.next_silent(timeout, now));
         let accounts = self.roster.iter().flat_map(|(_, state)| self.deadlines(state, now));
         accounts.chain(reaping).filter(|&deadline| deadline > now).min()
     }
