@@ -63,9 +63,9 @@ impl Breaker {
         self.epoch
     }
 
-    /// Errors in a row.
+    /// Errors in a row while closed: none after a recovery that ended without probes.
     pub(crate) fn errors(&self) -> u32 {
-        self.errors.count
+        if self.open_until.is_some() { 0 } else { self.errors.count }
     }
 
     /// What lets the next request pass.

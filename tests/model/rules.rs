@@ -262,7 +262,8 @@ impl Model {
     /// What lets `wanted` more units into a window: now, or the first instant at which an entry
     /// leaves and enough is free.
     fn room(&self, limit: RateLimit, log: &[(Timestamp, u64)], wanted: u64) -> Lift {
-        let fits = |now| used(limit, log, now).checked_add(wanted).is_some_and(|it| it <= limit.limit);
+        let fits =
+            |now| used(limit, log, now).checked_add(wanted).is_some_and(|it| it <= limit.limit);
         if wanted > limit.limit {
             return Lift::Never;
         }
