@@ -230,7 +230,7 @@ impl Scheduler {
             set_at: block.set_at,
             until: block.until,
             announced: block.announced,
-            level: block.level,
+            level: block.level(),
             generation: block.generation,
             upstream: block.upstream,
         }
