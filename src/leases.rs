@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
+use crate::state::window::Taken;
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::{Millis, Timestamp};
 
@@ -33,7 +34,7 @@ impl Ticket {
 pub(crate) struct LeaseState {
     pub(crate) sequence: u64,
     pub(crate) slot: Slot,
-    pub(crate) taken_at: Timestamp,
+    pub(crate) taken: Taken,
     pub(crate) model: Option<NameId>,
     pub(crate) selector: Option<NameId>,
     /// What a success binds.

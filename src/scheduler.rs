@@ -259,7 +259,7 @@ impl Scheduler {
         let Some(state) = self.roster.get_mut(lease.slot) else {
             return false;
         };
-        let refunded = state.windows.give_back(lease.cost, lease.taken_at, now);
+        let refunded = state.windows.give_back(lease.taken, now);
         self.stats.refunded += u64::from(refunded);
         refunded
     }
@@ -449,7 +449,7 @@ impl Scheduler {
         self.stats.selected.add(path);
 
         let state = self.roster.get_mut(slot).expect("a decision chooses an account of the roster");
-        state.reserve(query.cost, self.turn, now);
+        let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
 
@@ -461,7 +461,7 @@ impl Scheduler {
         let lease = LeaseState {
             sequence,
             slot,
-            taken_at: now,
+            taken,
             model,
             selector,
             binding,
