@@ -117,10 +117,10 @@ pub(crate) fn decide_for(
         let unknown = Rejection::firm(Reason::UnknownAccount, Lift::Never);
         return Err(Unavailable::because(unknown, view.now));
     };
-    let binding = query.binding_key(view.config).and_then(|key| view.bindings.peek(&key));
-    let bound = binding.is_some_and(|binding| {
-        let alive = !binding.has_lapsed(&view.config.sticky, view.now);
-        alive && binding.trail.stops().iter().any(|stop| stop.slot == slot)
+    let bound = query.binding_key(view.config).is_some_and(|key| {
+        let alive = !view.bindings.has_lapsed(&key, &view.config.sticky, view.now);
+        let trail = view.bindings.peek(&key).map(|binding| &binding.trail);
+        alive && trail.is_some_and(|trail| trail.stops().iter().any(|stop| stop.slot == slot))
     });
     match eligible(state, slot, bound, query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
@@ -139,7 +139,7 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
     };
     match view.bindings.peek(&key) {
         None => Found::Nothing(Affair::Miss),
-        Some(binding) if binding.has_lapsed(&view.config.sticky, view.now) => {
+        Some(_) if view.bindings.has_lapsed(&key, &view.config.sticky, view.now) => {
             Found::Nothing(Affair::Expired(key))
         }
         Some(binding) => Found::Binding(key, binding),

@@ -96,8 +96,9 @@ impl Scheduler {
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
         let query = Query::new(request, &self.names, &self.config);
-        let binding = self.bindings.peek(&query.binding_key(&self.config)?)?;
-        if binding.has_lapsed(&self.config.sticky, now) {
+        let key = query.binding_key(&self.config)?;
+        let binding = self.bindings.peek(&key)?;
+        if self.bindings.has_lapsed(&key, &self.config.sticky, now) {
             return None;
         }
         let slots = binding.trail.in_order(self.config.sticky.order);

@@ -186,6 +186,12 @@ impl Bindings {
         }
     }
 
+    /// Whether the binding of `key` has lapsed, counted out or not. One that was counted out stays
+    /// lapsed, whatever the policy says now.
+    pub(crate) fn has_lapsed(&self, key: &BindingKey, policy: &Stickiness, now: Timestamp) -> bool {
+        self.is_lapsed(key) || self.peek(key).is_some_and(|it| it.has_lapsed(policy, now))
+    }
+
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
         self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)
