@@ -132,7 +132,7 @@ impl Scheduler {
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
         if self.config.sticky.bind_at == BindAt::Select
             && let Some((key, tenant)) = lease.binding
-            && self.bindings.peek(&key).is_none()
+            && (self.bindings.peek(&key).is_none() || self.bindings.is_lapsed(&key))
         {
             self.bind_key(key, tenant, lease.slot, now);
         }
