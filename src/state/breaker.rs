@@ -68,18 +68,26 @@ impl Breaker {
         if self.open_until.is_some() { 0 } else { self.errors.count }
     }
 
-    /// What lets the next request pass.
-    pub(crate) fn lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    /// What lets the next request pass. A probe ends at the latest with its lease, which may be
+    /// silent for `lease_timeout`.
+    pub(crate) fn lift(
+        &self,
+        policy: &BreakerPolicy,
+        lease_timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> Lift {
         match self.phase(policy, now) {
             Phase::Closed => Lift::Free,
             Phase::Open { until } => Lift::At(until),
-            Phase::HalfOpen => self.probe_lift(policy, now),
+            Phase::HalfOpen => {
+                let by_lease = lease_timeout.unwrap_or(Millis::MAX);
+                self.probe_lift(policy, policy.probe_timeout.min(by_lease), now)
+            }
         }
     }
 
-    fn probe_lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    fn probe_lift(&self, policy: &BreakerPolicy, timeout: Millis, now: Timestamp) -> Lift {
         let allowed = policy.half_open_probes.map_or(usize::MAX, |probes| probes as usize);
-        let timeout = policy.probe_timeout;
         let live = self.probes.iter().filter(|probe| !probe.seen.is_over(timeout, now));
         match live.clone().count().checked_sub(allowed) {
             None => Lift::Free,

@@ -186,6 +186,18 @@ impl Bindings {
         }
     }
 
+    /// The bindings that have lapsed by `now` and are not counted out yet.
+    pub(crate) fn overdue(
+        &self,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Binding> {
+        let first = self.nodes.get(self.fresh as usize);
+        let nodes = std::iter::successors(first, |node| self.nodes.get(node.next as usize));
+        let bindings = nodes.filter_map(|node| node.binding.as_ref());
+        bindings.take_while(move |binding| binding.has_lapsed(policy, now))
+    }
+
     /// Whether the binding of `key` has lapsed, counted out or not. One that was counted out stays
     /// lapsed, whatever the policy says now.
     pub(crate) fn has_lapsed(&self, key: &BindingKey, policy: &Stickiness, now: Timestamp) -> bool {
