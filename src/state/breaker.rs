@@ -183,15 +183,15 @@ impl Breaker {
         policy.ban_threshold.is_some_and(|threshold| count >= threshold)
     }
 
-    /// A success: closes, and every streak starts over.
+    /// A success: closes, and every streak starts over. Other probes go on, and are heard.
     pub(crate) fn success(&mut self) {
-        *self = Self { epoch: self.epoch, ..Self::default() };
+        let probes = std::mem::take(&mut self.probes);
+        *self = Self { epoch: self.epoch, probes, ..Self::default() };
     }
 
     /// The operator's reset: closes, and errors are forgotten. Episodes and other streaks stay.
     pub(crate) fn reset(&mut self) {
         self.errors = Streak::default();
         self.open_until = None;
-        self.probes.clear();
     }
 }
