@@ -298,6 +298,9 @@ impl Scheduler {
         let probes = state.is_some_and(|it| it.breaker.is_probing(lease.sequence, policy, now));
         let source = self.source_of(&lease, probes || !lease.probe);
         self.feedback(now).apply(lease.slot, outcome, &source);
+        if let Outcome::Success { usage } = outcome {
+            self.stats.usage.add(usage);
+        }
         Settlement::Settled
     }
 
