@@ -177,6 +177,8 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
     let policy = &view.config.sticky;
     let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
+    let lapses = lapses_if_followed(binding, view);
+    let mut returns = None;
 
     for (place, slot) in trail.in_order(policy.order).enumerate() {
         let Some(state) = view.roster.get(slot) else {
@@ -197,7 +199,13 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                 let outcome = Ok(Choice { slot, path, tied: 1 });
                 return Decision { outcome, affair: found(result) };
             }
-            Err(rejection) if is_first => {
+            Err(rejection) => {
+                let lift = rejection.lift.deadline();
+                let back = lift.filter(|&at| at < lapses && trail.keeps(slot, policy, at));
+                returns = earliest(returns, back);
+                if !is_first {
+                    continue;
+                }
                 if let Some(wait) = worth_waiting(state, slot, &rejection, query, view) {
                     let mut refusal = Unavailable::because(rejection, view.now);
                     refusal.retry_at = Some(wait.wake_at.unwrap_or(wait.deadline));
@@ -206,19 +214,35 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                     return Decision { outcome: Err(refusal), affair };
                 }
                 if policy.no_fallback && is_passing(state, view) {
-                    let refusal = refuse_elsewhere(rejection, binding, query, view);
+                    let refusal = refuse_elsewhere(rejection, lapses, query, view);
                     let affair = found(Sighting::Refused);
                     return Decision { outcome: Err(refusal), affair };
                 }
             }
-            Err(_) => {}
         }
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
     let trail = (!gone).then_some(trail);
     let affair = Affair::Found { key, trail, result: Sighting::ColdMove };
-    Decision { outcome: survey(query, view).choose(), affair }
+    let mut outcome = survey(query, view).choose();
+    if let Err(refusal) = &mut outcome
+        && !gone
+    {
+        refusal.retry_at = earliest(refusal.retry_at, returns);
+        refusal.load_only &= refusal.retry_at.is_none();
+    }
+    Decision { outcome, affair }
+}
+
+/// When a binding lapses that is looked up now.
+fn lapses_if_followed(binding: &Binding, view: &View<'_>) -> Timestamp {
+    let policy = &view.config.sticky;
+    let last_used = match policy.refresh {
+        Refresh::OnLookup => view.now,
+        Refresh::OnSuccess => binding.last_used,
+    };
+    last_used.plus(policy.time_to_idle)
 }
 
 fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a AccountState)> {
@@ -288,22 +312,17 @@ fn worth_waiting(
 /// binding lapses and another account can serve.
 fn refuse_elsewhere(
     rejection: Rejection,
-    binding: &Binding,
+    lapses: Timestamp,
     query: &Query<'_>,
     view: &View<'_>,
 ) -> Unavailable {
-    let policy = &view.config.sticky;
-    let last_used = match policy.refresh {
-        Refresh::OnLookup => view.now,
-        Refresh::OnSuccess => binding.last_used,
-    };
-    let lapses = last_used.plus(policy.time_to_idle);
     let elsewhere = match survey(query, view).choose() {
         Ok(_) => Some(lapses),
         Err(refusal) => refusal.retry_at.map(|retry_at| retry_at.max(lapses)),
     };
     let mut refusal = Unavailable::because(rejection, view.now);
-    refusal.retry_at = refusal.retry_at.into_iter().chain(elsewhere).min();
+    let own = refusal.retry_at.filter(|&retry_at| retry_at < lapses);
+    refusal.retry_at = earliest(own, elsewhere);
     refusal
 }
 
