@@ -153,7 +153,7 @@ impl Feedback<'_> {
         true
     }
 
-    /// Sets a block that ends at `until`, or extends the one that is there.
+    /// Sets a block that ends at `until`, or extends the one that is there; escalation stays.
     pub(crate) fn block(
         &mut self,
         slot: Slot,
@@ -161,7 +161,10 @@ impl Feedback<'_> {
         until: Timestamp,
         upstream: bool,
     ) {
-        self.write(slot, place, Deadline { until, announced: until, level: 0 }, upstream);
+        let (now, decay) = (self.now, self.config.cooldown.decay);
+        let strikes = self.roster.get(slot).map(|state| state.cooldowns.strikes(place, decay, now));
+        let strikes = strikes.unwrap_or(0);
+        self.write(slot, place, Deadline { until, announced: until, strikes }, upstream);
     }
 
     /// A cooldown: as long as the upstream said within the limits, else the next step of the
@@ -187,16 +190,16 @@ impl Feedback<'_> {
                 let announced = reset.at(now);
                 let latest = now.plus(backoff.cap.max(policy.floor));
                 let until = announced.clamp(now.plus(policy.floor), latest).plus(jitter);
-                let level = state.cooldowns.current_step(place, policy.decay, now);
-                Deadline { until, announced: announced.max(until), level }
+                let strikes = state.cooldowns.strikes(place, policy.decay, now).max(1);
+                Deadline { until, announced: announced.max(until), strikes }
             }
             None => {
-                let (span, level) = state.cooldowns.next_step(place, backoff, policy.decay, now);
+                let (span, strikes) = state.cooldowns.next_step(place, backoff, policy.decay, now);
                 if span.is_zero() {
                     return;
                 }
                 let until = now.plus(span).plus(jitter);
-                Deadline { until, announced: until, level }
+                Deadline { until, announced: until, strikes }
             }
         };
         self.write(slot, place, deadline, true);
@@ -210,10 +213,18 @@ impl Feedback<'_> {
         upstream: bool,
     ) {
         *self.generation += 1;
-        let Deadline { until, announced, level } = deadline;
+        let Deadline { until, announced, strikes } = deadline;
         let (now, generation) = (self.now, *self.generation);
-        let block =
-            Block { target, dimension, set_at: now, until, announced, level, generation, upstream };
+        let block = Block {
+            target,
+            dimension,
+            set_at: now,
+            until,
+            announced,
+            strikes,
+            generation,
+            upstream,
+        };
         let decay = self.config.cooldown.decay;
         self.update(slot, |state| state.cooldowns.extend(block, decay, now));
         let scope = match target {
@@ -306,5 +317,5 @@ impl Feedback<'_> {
 struct Deadline {
     until: Timestamp,
     announced: Timestamp,
-    level: u32,
+    strikes: u32,
 }

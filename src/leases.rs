@@ -4,6 +4,7 @@ use crate::grant::Ticket;
 use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
+use crate::state::window::Taken;
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::{Millis, Timestamp};
 
@@ -12,7 +13,7 @@ use crate::time::{Millis, Timestamp};
 pub(crate) struct LeaseState {
     pub(crate) sequence: u64,
     pub(crate) slot: Slot,
-    pub(crate) taken_at: Timestamp,
+    pub(crate) taken: Taken,
     pub(crate) model: Option<NameId>,
     pub(crate) selector: Option<NameId>,
     /// What a success binds.
@@ -119,20 +120,24 @@ impl Leases {
         silence: Millis,
         now: Timestamp,
     ) -> impl Iterator<Item = &LeaseState> {
-        let first = self.entries.get(self.head as usize);
-        let entries = std::iter::successors(first, |entry| self.entries.get(entry.next as usize));
-        let silent = entries.take_while(move |entry| entry.seen.is_over(silence, now));
+        let silent = self.by_silence().take_while(move |entry| entry.seen.is_over(silence, now));
         silent.filter_map(|entry| entry.lease.as_ref())
     }
 
-    /// The newest sign of life of the longest silent lease.
-    pub(crate) fn longest_silent(&self) -> Option<Timestamp> {
-        self.entries.get(self.head as usize).map(|entry| entry.seen)
+    /// When the next lease will have been silent for `silence`.
+    pub(crate) fn next_silent(&self, silence: Millis, now: Timestamp) -> Option<Timestamp> {
+        let mut entries = self.by_silence().skip_while(|entry| entry.seen.is_over(silence, now));
+        entries.next().map(|entry| entry.seen.plus(silence))
     }
 
     /// All leases, in no meaningful but a stable order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LeaseState> {
         self.entries.iter().filter_map(|entry| entry.lease.as_ref())
+    }
+
+    fn by_silence(&self) -> impl Iterator<Item = &Entry> {
+        let first = self.entries.get(self.head as usize);
+        std::iter::successors(first, |entry| self.entries.get(entry.next as usize))
     }
 
     fn take(&mut self, index: u32) -> Option<LeaseState> {

@@ -194,8 +194,8 @@ impl Scheduler {
     /// Ends a lease with its outcome, and learns from it: see [`Outcome`].
     pub fn settle(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
-        let Some(lease) = self.leases.remove(ticket).filter(|_| ticket.origin == self.origin)
-        else {
+        let ours = ticket.origin == self.origin;
+        let Some(lease) = ours.then(|| self.leases.remove(ticket)).flatten() else {
             return self.note_late(ticket, outcome, now);
         };
         self.stats.settled += 1;
@@ -238,7 +238,7 @@ impl Scheduler {
         let Some(state) = self.roster.get_mut(lease.slot) else {
             return false;
         };
-        let refunded = state.windows.give_back(lease.cost, lease.taken_at, now);
+        let refunded = state.windows.give_back(lease.taken, now);
         self.stats.refunded += u64::from(refunded);
         refunded
     }
@@ -272,8 +272,14 @@ impl Scheduler {
             return self.note_late(ticket, outcome, now);
         };
         let lease = lease.clone();
-        let source = self.source_of(&lease, lease.probe);
+        let state = self.roster.get(lease.slot);
+        let policy = &self.config.breaker;
+        let probes = state.is_some_and(|it| it.breaker.is_probing(lease.sequence, policy, now));
+        let source = self.source_of(&lease, probes || !lease.probe);
         self.feedback(now).apply(lease.slot, outcome, &source);
+        if let Outcome::Success { usage } = outcome {
+            self.stats.usage.add(usage);
+        }
         Settlement::Settled
     }
 
@@ -446,7 +452,7 @@ impl Scheduler {
         self.stats.selected.add(path);
 
         let state = self.roster.get_mut(slot).expect("a decision chooses an account of the roster");
-        state.reserve(query.cost, self.turn, now);
+        let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
         if probe {
@@ -465,7 +471,7 @@ impl Scheduler {
         let lease = LeaseState {
             sequence,
             slot,
-            taken_at: now,
+            taken,
             model,
             selector,
             binding,

@@ -106,10 +106,10 @@ pub(crate) fn decide_for(
         let unknown = Rejection::firm(Reason::UnknownAccount, Lift::Never);
         return Err(Unavailable::because(unknown, view.now));
     };
-    let binding = query.binding_key(view.config).and_then(|key| view.bindings.peek(&key));
-    let bound = binding.is_some_and(|binding| {
-        let alive = !binding.has_lapsed(&view.config.sticky, view.now);
-        alive && binding.trail.stops().iter().any(|stop| stop.slot == slot)
+    let bound = query.binding_key(view.config).is_some_and(|key| {
+        let alive = !view.bindings.has_lapsed(&key, &view.config.sticky, view.now);
+        let trail = view.bindings.peek(&key).map(|binding| &binding.trail);
+        alive && trail.is_some_and(|trail| trail.stops().iter().any(|stop| stop.slot == slot))
     });
     match eligible(state, slot, bound, query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
@@ -141,7 +141,7 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
     };
     match view.bindings.peek(&key) {
         None => Found::Nothing(Affair::Miss),
-        Some(binding) if binding.has_lapsed(&view.config.sticky, view.now) => {
+        Some(_) if view.bindings.has_lapsed(&key, &view.config.sticky, view.now) => {
             Found::Nothing(Affair::Expired(key))
         }
         Some(binding) => Found::Binding(key, binding),
@@ -179,6 +179,8 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
     let policy = &view.config.sticky;
     let trail = reduced(binding, view);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
+    let lapses = lapses_if_followed(binding, view);
+    let mut returns = None;
 
     for (place, slot) in trail.in_order(policy.order).enumerate() {
         let Some(state) = view.roster.get(slot) else {
@@ -199,7 +201,13 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                 let outcome = Ok(Choice { slot, path, tied: 1 });
                 return Decision { outcome, affair: found(result) };
             }
-            Err(rejection) if is_first => {
+            Err(rejection) => {
+                let lift = rejection.lift.deadline();
+                let back = lift.filter(|&at| at < lapses && trail.keeps(slot, policy, at));
+                returns = earliest(returns, back);
+                if !is_first {
+                    continue;
+                }
                 if let Some(wait) = worth_waiting(state, slot, &rejection, query, view) {
                     let mut refusal = Unavailable::because(rejection, view.now);
                     refusal.retry_at = Some(wait.wake_at.unwrap_or(wait.deadline));
@@ -208,19 +216,35 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                     return Decision { outcome: Err(refusal), affair };
                 }
                 if policy.no_fallback && is_passing(state, view) {
-                    let refusal = refuse_elsewhere(rejection, binding, query, view);
+                    let refusal = refuse_elsewhere(rejection, lapses, query, view);
                     let affair = found(Sighting::Refused);
                     return Decision { outcome: Err(refusal), affair };
                 }
             }
-            Err(_) => {}
         }
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
     let trail = (!gone).then_some(trail);
     let affair = Affair::Found { key, trail, result: Sighting::ColdMove };
-    Decision { outcome: survey(query, view).choose(), affair }
+    let mut outcome = survey(query, view).choose();
+    if let Err(refusal) = &mut outcome
+        && !gone
+    {
+        refusal.retry_at = earliest(refusal.retry_at, returns);
+        refusal.load_only &= refusal.retry_at.is_none();
+    }
+    Decision { outcome, affair }
+}
+
+/// When a binding lapses that is looked up now.
+fn lapses_if_followed(binding: &Binding, view: &View<'_>) -> Timestamp {
+    let policy = &view.config.sticky;
+    let last_used = match policy.refresh {
+        Refresh::OnLookup => view.now,
+        Refresh::OnSuccess => binding.last_used,
+    };
+    last_used.plus(policy.time_to_idle)
 }
 
 fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a AccountState)> {
@@ -290,22 +314,17 @@ fn worth_waiting(
 /// binding lapses and another account can serve.
 fn refuse_elsewhere(
     rejection: Rejection,
-    binding: &Binding,
+    lapses: Timestamp,
     query: &Query<'_>,
     view: &View<'_>,
 ) -> Unavailable {
-    let policy = &view.config.sticky;
-    let last_used = match policy.refresh {
-        Refresh::OnLookup => view.now,
-        Refresh::OnSuccess => binding.last_used,
-    };
-    let lapses = last_used.plus(policy.time_to_idle);
     let elsewhere = match survey(query, view).choose() {
         Ok(_) => Some(lapses),
         Err(refusal) => refusal.retry_at.map(|retry_at| retry_at.max(lapses)),
     };
     let mut refusal = Unavailable::because(rejection, view.now);
-    refusal.retry_at = refusal.retry_at.into_iter().chain(elsewhere).min();
+    let own = refusal.retry_at.filter(|&retry_at| retry_at < lapses);
+    refusal.retry_at = earliest(own, elsewhere);
     refusal
 }
 

@@ -97,8 +97,9 @@ impl Scheduler {
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
         let query = Query::new(request, &self.names, &self.config);
-        let binding = self.bindings.peek(&query.binding_key(&self.config)?)?;
-        if binding.has_lapsed(&self.config.sticky, now) {
+        let key = query.binding_key(&self.config)?;
+        let binding = self.bindings.peek(&key)?;
+        if self.bindings.has_lapsed(&key, &self.config.sticky, now) {
             return None;
         }
         let slots = binding.trail.in_order(self.config.sticky.order);
@@ -132,7 +133,7 @@ impl Scheduler {
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
         if self.config.sticky.bind_at == BindAt::Select
             && let Some((key, tenant)) = lease.binding
-            && self.bindings.peek(&key).is_none()
+            && (self.bindings.peek(&key).is_none() || self.bindings.is_lapsed(&key))
         {
             self.bind_key(key, tenant, lease.slot, now);
         }

@@ -210,8 +210,7 @@ impl Scheduler {
     pub fn next_deadline(&self, now: Timestamp) -> Option<Timestamp> {
         let now = now.max(self.now);
         let timeout = self.config.lease_timeout;
-        let silent = self.leases.longest_silent();
-        let reaping = silent.and_then(|seen| timeout.map(|timeout| seen.plus(timeout)));
+        let reaping = timeout.and_then(|timeout| self.leases.next_silent(timeout, now));
         let accounts = self.roster.iter().flat_map(|(_, state)| self.deadlines(state, now));
         accounts.chain(reaping).filter(|&deadline| deadline > now).min()
     }
@@ -224,7 +223,7 @@ impl Scheduler {
         let lifts = [
             state.windows.request_lift(now),
             state.windows.token_lift(0, now),
-            state.breaker.lift(&self.config.breaker, now),
+            state.breaker.lift(&self.config.breaker, self.config.lease_timeout, now),
         ];
         let blocks = state.cooldowns.live(now).map(|block| block.until);
         blocks.chain(lifts.into_iter().filter_map(Lift::deadline))
@@ -242,7 +241,7 @@ impl Scheduler {
             set_at: block.set_at,
             until: block.until,
             announced: block.announced,
-            level: block.level,
+            level: block.level(),
             generation: block.generation,
             upstream: block.upstream,
         }

@@ -4,7 +4,7 @@ use crate::account::AccountId;
 use crate::config::Config;
 use crate::leases::Leases;
 use crate::names::{Named, Names};
-use crate::refusal::WaitTicket;
+use crate::refusal::{Lift, WaitTicket};
 use crate::request::{Affinity, Caller, Request};
 use crate::roster::Roster;
 use crate::slot::Slot;
@@ -91,5 +91,18 @@ impl View<'_> {
         let silent = self.leases.silent(timeout, self.now).filter(|lease| lease.slot == slot);
         let silent = u32::try_from(silent.count()).unwrap_or(u32::MAX);
         state.load.in_flight.saturating_sub(silent)
+    }
+
+    /// Callers bound to an account, without those whose bindings are about to be counted out.
+    pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
+        let policy = &self.config.sticky;
+        let overdue = self.bindings.overdue(policy, self.now);
+        let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
+        state.load.bound.saturating_sub(u32::try_from(here.count()).unwrap_or(u32::MAX))
+    }
+
+    /// What lets an account's breaker pass the next request.
+    pub(crate) fn breaker_lift(&self, state: &AccountState) -> Lift {
+        state.breaker.lift(&self.config.breaker, self.config.lease_timeout, self.now)
     }
 }

@@ -63,23 +63,31 @@ impl Breaker {
         self.epoch
     }
 
-    /// Errors in a row.
+    /// Errors in a row while closed: none after a recovery that ended without probes.
     pub(crate) fn errors(&self) -> u32 {
-        self.errors.count
+        if self.open_until.is_some() { 0 } else { self.errors.count }
     }
 
-    /// What lets the next request pass.
-    pub(crate) fn lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    /// What lets the next request pass. A probe ends at the latest with its lease, which may be
+    /// silent for `lease_timeout`.
+    pub(crate) fn lift(
+        &self,
+        policy: &BreakerPolicy,
+        lease_timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> Lift {
         match self.phase(policy, now) {
             Phase::Closed => Lift::Free,
             Phase::Open { until } => Lift::At(until),
-            Phase::HalfOpen => self.probe_lift(policy, now),
+            Phase::HalfOpen => {
+                let by_lease = lease_timeout.unwrap_or(Millis::MAX);
+                self.probe_lift(policy, policy.probe_timeout.min(by_lease), now)
+            }
         }
     }
 
-    fn probe_lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    fn probe_lift(&self, policy: &BreakerPolicy, timeout: Millis, now: Timestamp) -> Lift {
         let allowed = policy.half_open_probes.map_or(usize::MAX, |probes| probes as usize);
-        let timeout = policy.probe_timeout;
         let live = self.probes.iter().filter(|probe| !probe.seen.is_over(timeout, now));
         match live.clone().count().checked_sub(allowed) {
             None => Lift::Free,
@@ -109,6 +117,12 @@ impl Breaker {
             self.probes.remove(index);
             self.probes.push(Probe { lease, seen: now });
         }
+    }
+
+    /// Whether `lease` is a probe that holds its place.
+    pub(crate) fn is_probing(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
+        let mut live = self.probes.iter().filter(|it| !it.seen.is_over(policy.probe_timeout, now));
+        live.any(|probe| probe.lease == lease)
     }
 
     /// Frees the probe of `lease`; whether it held its place to the end.
@@ -169,10 +183,12 @@ impl Breaker {
         policy.ban_threshold.is_some_and(|threshold| count >= threshold)
     }
 
-    /// A success: closes, and every streak starts over; whether it was open or half-open.
+    /// A success: closes, and every streak starts over; whether it was open or half-open. Other
+    /// probes go on, and are heard.
     pub(crate) fn success(&mut self) -> bool {
         let was_open = self.open_until.is_some();
-        *self = Self { epoch: self.epoch, ..Self::default() };
+        let probes = std::mem::take(&mut self.probes);
+        *self = Self { epoch: self.epoch, probes, ..Self::default() };
         was_open
     }
 
@@ -180,6 +196,5 @@ impl Breaker {
     pub(crate) fn reset(&mut self) {
         self.errors = Streak::default();
         self.open_until = None;
-        self.probes.clear();
     }
 }

@@ -34,8 +34,9 @@ pub(crate) struct Block {
     pub(crate) until: Timestamp,
     /// The upstream's own deadline, which a cap may have cut.
     pub(crate) announced: Timestamp,
-    /// Steps of escalation.
-    pub(crate) level: u32,
+    /// Failures in a row that count for escalation; none when only a reading or the operator made
+    /// the block.
+    pub(crate) strikes: u32,
     /// Changes with each write, so that a block can be cleared as it was seen.
     pub(crate) generation: u64,
     /// Whether an upstream's answer, rather than inference or the operator, made it.
@@ -50,13 +51,18 @@ impl Block {
     /// Whether its end is so long past that it says nothing any more.
     fn is_forgotten(&self, decay: Millis, now: Timestamp) -> bool {
         let ended = !self.is_live(now) && self.announced <= now;
-        ended && self.level_at(decay, now) == 0 && self.until.is_over(decay, now)
+        ended && self.strikes_at(decay, now) == 0
     }
 
-    /// The escalation step that is left at `now`.
-    fn level_at(&self, decay: Millis, now: Timestamp) -> u32 {
+    /// The strikes that are left at `now`.
+    fn strikes_at(&self, decay: Millis, now: Timestamp) -> u32 {
         let steps = now.since(self.until).as_millis() / decay.as_millis().max(1);
-        self.level.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX))
+        self.strikes.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX))
+    }
+
+    /// The escalation step it stands at.
+    pub(crate) fn level(&self) -> u32 {
+        self.strikes.saturating_sub(1)
     }
 }
 
@@ -108,8 +114,8 @@ impl Cooldowns {
         }
     }
 
-    /// The length and step of a cooldown without a hint: one step up when the last one is over
-    /// and not decayed, the same step while it runs.
+    /// The length of a cooldown without a hint, and the strikes that it makes: one step up when
+    /// the last one is over and not decayed, the same step while it runs.
     pub(crate) fn next_step(
         &self,
         (target, dimension): (Target, Dimension),
@@ -119,28 +125,27 @@ impl Cooldowns {
     ) -> (Millis, u32) {
         let level = match self.find(target, dimension) {
             None => 0,
-            Some(block) if block.is_live(now) => block.level,
-            Some(block) => {
-                Block { level: block.level.saturating_add(1), ..*block }.level_at(decay, now)
-            }
+            Some(block) if block.is_live(now) => block.level(),
+            Some(block) => block.strikes_at(decay, now),
         };
-        (backoff.base.grown(backoff.factor, level, backoff.cap), level)
+        let span = backoff.base.grown(backoff.factor, level, backoff.cap);
+        (span, level.saturating_add(1))
     }
 
-    /// The step that a hinted cooldown leaves as it is.
-    pub(crate) fn current_step(
+    /// The strikes that a block which is no step of escalation leaves as they are.
+    pub(crate) fn strikes(
         &self,
         (target, dimension): (Target, Dimension),
         decay: Millis,
         now: Timestamp,
     ) -> u32 {
-        self.find(target, dimension).map_or(0, |block| block.level_at(decay, now))
+        self.find(target, dimension).map_or(0, |block| block.strikes_at(decay, now))
     }
 
     /// After a success: the escalation of the cooldowns on `targets` starts over.
     pub(crate) fn relax(&mut self, concerns: impl Fn(Target) -> bool) {
         for block in self.blocks.iter_mut().filter(|block| concerns(block.target)) {
-            block.level = 0;
+            block.strikes = 0;
         }
     }
 

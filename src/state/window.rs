@@ -8,6 +8,14 @@ use crate::time::{Millis, Timestamp};
 /// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
 pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
 
+/// What one lease took: only what was counted can be given back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Taken {
+    at: Timestamp,
+    request: bool,
+    tokens: u64,
+}
+
 /// What an account took from its rate limits. One log serves all request windows, so that
 /// replacing the limits keeps the usage.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,13 +56,15 @@ impl Windows {
         self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
     }
 
-    /// Takes one request and `cost` tokens.
-    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) {
+    /// Takes one request and `cost` tokens; says what was counted.
+    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Taken {
         if let Some(span) = self.request_span() {
             self.requests.prune(span, now);
             self.requests.add(1, now);
         }
         self.take_tokens(cost, now);
+        let tokens = if self.token_limit.is_some() { cost } else { 0 };
+        Taken { at: now, request: !self.limits.is_empty(), tokens }
     }
 
     /// Takes `amount` tokens.
@@ -67,17 +77,17 @@ impl Windows {
         }
     }
 
-    /// Gives back the request and `cost` tokens taken at `taken`; whether a request slot was
-    /// still in a window.
-    pub(crate) fn give_back(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> bool {
+    /// Gives back what was taken; whether a request slot was still in a window.
+    pub(crate) fn give_back(&mut self, taken: Taken, now: Timestamp) -> bool {
+        let Taken { at, request, tokens } = taken;
         if let Some(limit) = self.token_limit
-            && cost > 0
-            && !taken.is_over(limit.per, now)
+            && tokens > 0
+            && !at.is_over(limit.per, now)
         {
-            self.tokens.take_back(cost, taken);
+            self.tokens.take_back(tokens, at);
         }
         match self.request_span() {
-            Some(span) if !taken.is_over(span, now) => self.requests.take_back(1, taken),
+            Some(span) if request && !at.is_over(span, now) => self.requests.take_back(1, at),
             _ => false,
         }
     }

@@ -186,6 +186,24 @@ impl Bindings {
         }
     }
 
+    /// The bindings that have lapsed by `now` and are not counted out yet.
+    pub(crate) fn overdue(
+        &self,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Binding> {
+        let first = self.nodes.get(self.fresh as usize);
+        let nodes = std::iter::successors(first, |node| self.nodes.get(node.next as usize));
+        let bindings = nodes.filter_map(|node| node.binding.as_ref());
+        bindings.take_while(move |binding| binding.has_lapsed(policy, now))
+    }
+
+    /// Whether the binding of `key` has lapsed, counted out or not. One that was counted out stays
+    /// lapsed, whatever the policy says now.
+    pub(crate) fn has_lapsed(&self, key: &BindingKey, policy: &Stickiness, now: Timestamp) -> bool {
+        self.is_lapsed(key) || self.peek(key).is_some_and(|it| it.has_lapsed(policy, now))
+    }
+
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
         self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)

@@ -77,6 +77,13 @@ impl Trail {
         current
     }
 
+    /// Whether an account of this trail is still warm at `at`.
+    pub(crate) fn keeps(&self, slot: Slot, policy: &Stickiness, at: Timestamp) -> bool {
+        let mut stops = self.stops.iter().enumerate();
+        let stop = stops.find(|(_, stop)| stop.slot == slot);
+        stop.is_some_and(|(place, stop)| place == 0 || !stop.at.is_over(policy.cache_lifetime, at))
+    }
+
     /// The trail without an account, whatever the age of the others.
     pub(crate) fn without(&self, slot: Slot) -> Self {
         let mut shorter = self.clone();
