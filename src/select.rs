@@ -264,13 +264,17 @@ fn worth_waiting(
     view: &View<'_>,
 ) -> Option<Wait> {
     let policy = &view.config.sticky;
-    let again = query.waited.filter(|ticket| ticket.slot == slot);
+    let ours = |ticket: &WaitTicket| (ticket.origin, ticket.slot) == (view.origin, slot);
+    let again = query.waited.filter(ours);
     let budget = view.now.plus(policy.queue_on_pin);
     let deadline = query.waited.map_or(budget, |ticket| ticket.deadline.min(budget));
+    if rejection.unloaded > Lift::At(deadline) {
+        return None;
+    }
     let wake_at = match rejection.lift {
-        Lift::At(free_at) if free_at <= deadline => Some(free_at),
+        Lift::At(free_at) => Some(free_at),
         Lift::Release => None,
-        Lift::At(_) | Lift::Free | Lift::Never => return None,
+        Lift::Free | Lift::Never => return None,
     };
     let waiting = state.load.waiting(again.map(|ticket| ticket.sequence), view.now);
     let has_room = waiting < policy.max_waiters as usize;
