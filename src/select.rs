@@ -117,11 +117,10 @@ pub(crate) fn decide_for(
         let unknown = Rejection::firm(Reason::UnknownAccount, Lift::Never);
         return Err(Unavailable::because(unknown, view.now));
     };
-    let binding = query.binding_key(view.config).and_then(|key| view.bindings.peek(&key));
-    let bound = binding.is_some_and(|binding| {
-        let alive = !binding.has_lapsed(&view.config.sticky, view.now);
-        alive && binding.trail.stops().iter().any(|stop| stop.slot == slot)
-    });
+    let key = query.binding_key(view.config);
+    let binding = key.and_then(|key| view.bindings.alive(&key, &view.config.sticky, view.now));
+    let bound =
+        binding.is_some_and(|binding| binding.trail.stops().iter().any(|stop| stop.slot == slot));
     match eligible(state, slot, bound, query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
         Err(rejection) => Err(Unavailable::because(rejection, view.now)),
@@ -137,11 +136,9 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
     let Some(key) = query.binding_key(view.config) else {
         return Found::Nothing(Affair::Miss);
     };
-    match view.bindings.peek(&key) {
+    match view.bindings.alive(&key, &view.config.sticky, view.now) {
+        None if view.bindings.peek(&key).is_some() => Found::Nothing(Affair::Expired(key)),
         None => Found::Nothing(Affair::Miss),
-        Some(binding) if binding.has_lapsed(&view.config.sticky, view.now) => {
-            Found::Nothing(Affair::Expired(key))
-        }
         Some(binding) => Found::Binding(key, binding),
     }
 }

@@ -58,7 +58,7 @@ impl Scheduler {
         let Some(key) = query.binding_key(&self.config) else {
             return false;
         };
-        let was_bound = self.bindings.peek(&key).is_some() && !self.bindings.is_lapsed(&key);
+        let was_bound = self.bindings.alive(&key, &self.config.sticky, self.now).is_some();
         self.drop_binding(&key);
         was_bound
     }
@@ -96,11 +96,9 @@ impl Scheduler {
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
         let query = Query::new(request, &self.names, &self.config);
-        let binding = self.bindings.peek(&query.binding_key(&self.config)?)?;
-        if binding.has_lapsed(&self.config.sticky, now) {
-            return None;
-        }
-        let slots = binding.trail.in_order(self.config.sticky.order);
+        let policy = &self.config.sticky;
+        let binding = self.bindings.alive(&query.binding_key(&self.config)?, policy, now)?;
+        let slots = binding.trail.in_order(policy.order);
         let accounts = slots.filter_map(|slot| self.roster.get(slot));
         let trail: Vec<AccountId> = accounts.map(|state| state.id.clone()).collect();
         let view = BindingView { trail, last_used: binding.last_used, usage: binding.usage };
@@ -131,7 +129,7 @@ impl Scheduler {
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
         if self.config.sticky.bind_at == BindAt::Select
             && let Some((key, tenant)) = lease.binding
-            && self.bindings.peek(&key).is_none()
+            && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
             self.bind_key(key, tenant, lease.slot, now);
         }

@@ -101,6 +101,18 @@ impl Bindings {
         self.nodes[*self.index.get(key)? as usize].binding.as_ref()
     }
 
+    /// The binding of `key` if it is alive at `now`. One that has been counted out stays lapsed,
+    /// whatever the policy has become since.
+    pub(crate) fn alive(
+        &self,
+        key: &BindingKey,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> Option<&Binding> {
+        let node = &self.nodes[*self.index.get(key)? as usize];
+        node.binding.as_ref().filter(|binding| !node.lapsed && !binding.has_lapsed(policy, now))
+    }
+
     /// The binding of `key`, without freshening it.
     pub(crate) fn peek_mut(&mut self, key: &BindingKey) -> Option<&mut Binding> {
         self.nodes[*self.index.get(key)? as usize].binding.as_mut()
