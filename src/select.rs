@@ -19,7 +19,6 @@ use crate::refusal::{Dimension, Lift, Reason, Rejection, Unavailable, Wait, Wait
 use crate::request::Affinity;
 use crate::slot::Slot;
 use crate::state::AccountState;
-use crate::state::cooldown::Target;
 use crate::sticky::trail::Trail;
 use crate::sticky::{Binding, BindingKey};
 use crate::time::Timestamp;
@@ -137,9 +136,9 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
         return Found::Nothing(Affair::Miss);
     };
     match view.bindings.alive(&key, &view.config.sticky, view.now) {
+        Some(binding) => Found::Binding(key, binding),
         None if view.bindings.peek(&key).is_some() => Found::Nothing(Affair::Expired(key)),
         None => Found::Nothing(Affair::Miss),
-        Some(binding) => Found::Binding(key, binding),
     }
 }
 
@@ -151,7 +150,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
     let Found::Binding(key, binding) = look_up(query, view) else {
         return refused(unbound);
     };
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = binding.trail.current(|slot| has_left(slot, query, view), policy, view.now);
     let Some((slot, state)) = first(&trail, policy.order, view) else {
         return refused(unbound);
     };
@@ -172,7 +171,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
 /// Decides for a caller that is bound.
 fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Decision {
     let policy = &view.config.sticky;
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = binding.trail.current(|slot| has_left(slot, query, view), policy, view.now);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
 
     for (place, slot) in trail.in_order(policy.order).enumerate() {
@@ -223,18 +222,22 @@ fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a 
     Some((slot, view.roster.get(slot)?))
 }
 
-/// Whether an account leaves the trails: gone, switched off, without a valid credential, or out of
-/// quota for longer than any cache lives.
-pub(crate) fn has_left(slot: Slot, view: &View<'_>) -> bool {
+/// Whether an account leaves the conversation's trail: gone, switched off, without a valid
+/// credential, or out of quota for longer than any cache lives.
+pub(crate) fn has_left(slot: Slot, query: &Query<'_>, view: &View<'_>) -> bool {
     let Some(state) = view.roster.get(slot) else {
         return true;
     };
     if matches!(state.standing(), Status::Disabled | Status::Banned) {
         return true;
     }
-    let until = |dimension| state.cooldowns.until(Target::Account, dimension, view.now);
     let cold_at = view.now.plus(view.config.sticky.cache_lifetime);
-    until(Dimension::Auth).is_some() || until(Dimension::Quota).is_some_and(|end| end > cold_at)
+    let mut felt = state.cooldowns.live(view.now).filter(|block| query.feels(block));
+    felt.any(|block| match block.dimension {
+        Dimension::Auth => true,
+        Dimension::Quota => block.until > cold_at,
+        _ => false,
+    })
 }
 
 /// Whether what keeps the account away is a passing block rather than its standing.

@@ -46,7 +46,7 @@ impl Scheduler {
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            self.bind_key(key, caller.tenant, slot, now);
+            self.bind_key(key, caller.tenant, slot, &query, now);
         }
         Ok(())
     }
@@ -116,9 +116,10 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
+        let query = Query::of_lease(lease, &self.names, &self.config);
         if let Some((key, tenant)) = lease.binding
             && self.is_in_service(lease.slot, now)
-            && self.bind_key(key, tenant, lease.slot, now)
+            && self.bind_key(key, tenant, lease.slot, &query, now)
             && let Some(binding) = self.bindings.peek_mut(&key)
         {
             binding.usage.add(usage);
@@ -131,12 +132,20 @@ impl Scheduler {
             && let Some((key, tenant)) = lease.binding
             && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
-            self.bind_key(key, tenant, lease.slot, now);
+            let query = Query::of_lease(lease, &self.names, &self.config);
+            self.bind_key(key, tenant, lease.slot, &query, now);
         }
     }
 
     /// Lets an account enter the trail of a key, which is made if there is none; whether it did.
-    fn bind_key(&mut self, key: BindingKey, tenant: Tenant, slot: Slot, now: Timestamp) -> bool {
+    fn bind_key(
+        &mut self,
+        key: BindingKey,
+        tenant: Tenant,
+        slot: Slot,
+        query: &Query<'_>,
+        now: Timestamp,
+    ) -> bool {
         if !self.config.sticky.is_on() {
             return false;
         }
@@ -147,7 +156,7 @@ impl Scheduler {
         let policy = &self.config.sticky;
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
-            let mut trail = binding.trail.current(|slot| has_left(slot, &view), policy, now);
+            let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
