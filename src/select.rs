@@ -174,26 +174,22 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
     let trail = binding.trail.current(|slot| has_left(slot, query, view), policy, view.now);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
 
+    let serve = |slot, is_first| {
+        let (path, result) =
+            if is_first { (Path::Sticky, Sighting::Hit) } else { (Path::Warm, Sighting::WarmHit) };
+        Decision { outcome: Ok(Choice { slot, path, tied: 1 }), affair: found(result) }
+    };
+
+    let mut reserve = None;
     for (place, slot) in trail.in_order(policy.order).enumerate() {
         let Some(state) = view.roster.get(slot) else {
             continue;
         };
         let is_first = place == 0;
         match eligible(state, slot, true, query, view) {
-            Ok(()) => {
-                if let Some(relief) = relief(state, query, view) {
-                    let affair = found(Sighting::ColdMove);
-                    return Decision { outcome: Ok(relief), affair };
-                }
-                let (path, result) = if is_first {
-                    (Path::Sticky, Sighting::Hit)
-                } else {
-                    (Path::Warm, Sighting::WarmHit)
-                };
-                let outcome = Ok(Choice { slot, path, tied: 1 });
-                return Decision { outcome, affair: found(result) };
-            }
-            Err(rejection) if is_first => {
+            Ok(()) if state.fallback_only => reserve = reserve.or(Some((slot, state, is_first))),
+            Ok(()) => return serve(slot, is_first),
+            Err(rejection) if is_first && relief(state, query, view).is_none() => {
                 if let Some(wait) = worth_waiting(state, slot, &rejection, query, view) {
                     let mut refusal = Unavailable::because(rejection, view.now);
                     refusal.retry_at = Some(wait.wake_at.unwrap_or(wait.deadline));
@@ -209,6 +205,12 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
             }
             Err(_) => {}
         }
+    }
+    if let Some((slot, state, is_first)) = reserve {
+        return match relief(state, query, view) {
+            Some(relief) => Decision { outcome: Ok(relief), affair: found(Sighting::ColdMove) },
+            None => serve(slot, is_first),
+        };
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();

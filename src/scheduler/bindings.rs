@@ -158,6 +158,7 @@ impl Scheduler {
             let view = self.view(now);
             let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
+            trail.relieve_home(|slot| self.roster.get(slot).is_some_and(|it| it.fallback_only));
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
             return true;
