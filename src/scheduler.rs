@@ -577,7 +577,8 @@ impl Scheduler {
 
     /// Whether an account may bind callers: it is in the roster and in service.
     fn is_in_service(&self, slot: Slot, now: Timestamp) -> bool {
-        let state = self.roster.get(slot);
-        state.is_some_and(|state| state.status(&self.config.breaker, now) == Status::Active)
+        self.roster.get(slot).is_some_and(|state| {
+            !state.maintenance && state.status(&self.config.breaker, now) == Status::Active
+        })
     }
 }

@@ -18,7 +18,6 @@ use crate::refusal::{Dimension, Lift, Reason, Rejection, Unavailable, Wait, Wait
 use crate::request::Affinity;
 use crate::slot::Slot;
 use crate::state::AccountState;
-use crate::state::cooldown::Target;
 use crate::sticky::trail::Trail;
 use crate::sticky::{Binding, BindingKey};
 use crate::time::Timestamp;
@@ -106,11 +105,10 @@ pub(crate) fn decide_for(
         let unknown = Rejection::firm(Reason::UnknownAccount, Lift::Never);
         return Err(Unavailable::because(unknown, view.now));
     };
-    let bound = query.binding_key(view.config).is_some_and(|key| {
-        let alive = !view.bindings.has_lapsed(&key, &view.config.sticky, view.now);
-        let trail = view.bindings.peek(&key).map(|binding| &binding.trail);
-        alive && trail.is_some_and(|trail| trail.stops().iter().any(|stop| stop.slot == slot))
-    });
+    let key = query.binding_key(view.config);
+    let binding = key.and_then(|key| view.bindings.alive(&key, &view.config.sticky, view.now));
+    let bound =
+        binding.is_some_and(|binding| binding.trail.stops().iter().any(|stop| stop.slot == slot));
     match eligible(state, slot, bound, query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
         Err(rejection) => Err(Unavailable::because(rejection, view.now)),
@@ -120,14 +118,14 @@ pub(crate) fn decide_for(
 /// The trail of the request's caller as it counts now, if it is bound.
 pub(crate) fn current_trail(query: &Query<'_>, view: &View<'_>) -> Option<Trail> {
     match look_up(query, view) {
-        Found::Binding(_, binding) => Some(reduced(binding, view)),
+        Found::Binding(_, binding) => Some(reduced(binding, query, view)),
         Found::Nothing(_) => None,
     }
 }
 
 /// A binding's trail as it counts now.
-fn reduced(binding: &Binding, view: &View<'_>) -> Trail {
-    binding.trail.current(|slot| has_left(slot, view), &view.config.sticky, view.now)
+fn reduced(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Trail {
+    binding.trail.current(|slot| has_left(slot, query, view), &view.config.sticky, view.now)
 }
 
 enum Found<'a> {
@@ -139,12 +137,10 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
     let Some(key) = query.binding_key(view.config) else {
         return Found::Nothing(Affair::Miss);
     };
-    match view.bindings.peek(&key) {
-        None => Found::Nothing(Affair::Miss),
-        Some(_) if view.bindings.has_lapsed(&key, &view.config.sticky, view.now) => {
-            Found::Nothing(Affair::Expired(key))
-        }
+    match view.bindings.alive(&key, &view.config.sticky, view.now) {
         Some(binding) => Found::Binding(key, binding),
+        None if view.bindings.peek(&key).is_some() => Found::Nothing(Affair::Expired(key)),
+        None => Found::Nothing(Affair::Miss),
     }
 }
 
@@ -156,7 +152,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
     let Found::Binding(key, binding) = look_up(query, view) else {
         return refused(unbound);
     };
-    let trail = reduced(binding, view);
+    let trail = reduced(binding, query, view);
     let Some((slot, state)) = first(&trail, policy.order, view) else {
         return refused(unbound);
     };
@@ -177,35 +173,31 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
 /// Decides for a caller that is bound.
 fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Decision {
     let policy = &view.config.sticky;
-    let trail = reduced(binding, view);
+    let trail = reduced(binding, query, view);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
     let lapses = lapses_if_followed(binding, view);
     let mut returns = None;
 
+    let serve = |slot, is_first| {
+        let (path, result) =
+            if is_first { (Path::Sticky, Sighting::Hit) } else { (Path::Warm, Sighting::WarmHit) };
+        Decision { outcome: Ok(Choice { slot, path, tied: 1 }), affair: found(result) }
+    };
+
+    let mut reserve = None;
     for (place, slot) in trail.in_order(policy.order).enumerate() {
         let Some(state) = view.roster.get(slot) else {
             continue;
         };
         let is_first = place == 0;
         match eligible(state, slot, true, query, view) {
-            Ok(()) => {
-                if let Some(relief) = relief(state, query, view) {
-                    let affair = found(Sighting::ColdMove);
-                    return Decision { outcome: Ok(relief), affair };
-                }
-                let (path, result) = if is_first {
-                    (Path::Sticky, Sighting::Hit)
-                } else {
-                    (Path::Warm, Sighting::WarmHit)
-                };
-                let outcome = Ok(Choice { slot, path, tied: 1 });
-                return Decision { outcome, affair: found(result) };
-            }
+            Ok(()) if state.fallback_only => reserve = reserve.or(Some((slot, state, is_first))),
+            Ok(()) => return serve(slot, is_first),
             Err(rejection) => {
                 let lift = rejection.lift.deadline();
                 let back = lift.filter(|&at| at < lapses && trail.keeps(slot, policy, at));
                 returns = earliest(returns, back);
-                if !is_first {
+                if !is_first || relief(state, query, view).is_some() {
                     continue;
                 }
                 if let Some(wait) = worth_waiting(state, slot, &rejection, query, view) {
@@ -222,6 +214,12 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                 }
             }
         }
+    }
+    if let Some((slot, state, is_first)) = reserve {
+        return match relief(state, query, view) {
+            Some(relief) => Decision { outcome: Ok(relief), affair: found(Sighting::ColdMove) },
+            None => serve(slot, is_first),
+        };
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
@@ -252,18 +250,22 @@ fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a 
     Some((slot, view.roster.get(slot)?))
 }
 
-/// Whether an account leaves the trails: gone, switched off, without a valid credential, or out of
-/// quota for longer than any cache lives.
-pub(crate) fn has_left(slot: Slot, view: &View<'_>) -> bool {
+/// Whether an account leaves the conversation's trail: gone, switched off, without a valid
+/// credential, or out of quota for longer than any cache lives.
+pub(crate) fn has_left(slot: Slot, query: &Query<'_>, view: &View<'_>) -> bool {
     let Some(state) = view.roster.get(slot) else {
         return true;
     };
     if matches!(state.standing(), Status::Disabled | Status::Banned) {
         return true;
     }
-    let until = |dimension| state.cooldowns.until(Target::Account, dimension, view.now);
     let cold_at = view.now.plus(view.config.sticky.cache_lifetime);
-    until(Dimension::Auth).is_some() || until(Dimension::Quota).is_some_and(|end| end > cold_at)
+    let mut felt = state.cooldowns.live(view.now).filter(|block| query.feels(block));
+    felt.any(|block| match block.dimension {
+        Dimension::Auth => true,
+        Dimension::Quota => block.until > cold_at,
+        _ => false,
+    })
 }
 
 /// Whether what keeps the account away is a passing block rather than its standing.
@@ -290,13 +292,17 @@ fn worth_waiting(
     view: &View<'_>,
 ) -> Option<Wait> {
     let policy = &view.config.sticky;
-    let again = query.waited.filter(|ticket| ticket.slot == slot);
+    let ours = |ticket: &WaitTicket| (ticket.origin, ticket.slot) == (view.origin, slot);
+    let again = query.waited.filter(ours);
     let budget = view.now.plus(policy.queue_on_pin);
     let deadline = query.waited.map_or(budget, |ticket| ticket.deadline.min(budget));
+    if rejection.unloaded > Lift::At(deadline) {
+        return None;
+    }
     let wake_at = match rejection.lift {
-        Lift::At(free_at) if free_at <= deadline => Some(free_at),
+        Lift::At(free_at) => Some(free_at),
         Lift::Release => None,
-        Lift::At(_) | Lift::Free | Lift::Never => return None,
+        Lift::Free | Lift::Never => return None,
     };
     let waiting = state.load.waiting(again.map(|ticket| ticket.sequence), view.now);
     let has_room = waiting < policy.max_waiters as usize;

@@ -47,7 +47,7 @@ impl Scheduler {
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            self.bind_key(key, caller.tenant, slot, now);
+            self.bind_key(key, caller.tenant, slot, &query, now);
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Scheduler {
         let Some(key) = query.binding_key(&self.config) else {
             return false;
         };
-        let was_bound = self.bindings.peek(&key).is_some() && !self.bindings.is_lapsed(&key);
+        let was_bound = self.bindings.alive(&key, &self.config.sticky, self.now).is_some();
         self.drop_binding(&key);
         was_bound
     }
@@ -97,12 +97,9 @@ impl Scheduler {
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
         let query = Query::new(request, &self.names, &self.config);
-        let key = query.binding_key(&self.config)?;
-        let binding = self.bindings.peek(&key)?;
-        if self.bindings.has_lapsed(&key, &self.config.sticky, now) {
-            return None;
-        }
-        let slots = binding.trail.in_order(self.config.sticky.order);
+        let policy = &self.config.sticky;
+        let binding = self.bindings.alive(&query.binding_key(&self.config)?, policy, now)?;
+        let slots = binding.trail.in_order(policy.order);
         let accounts = slots.filter_map(|slot| self.roster.get(slot));
         let trail: Vec<AccountId> = accounts.map(|state| state.id.clone()).collect();
         let view = BindingView { trail, last_used: binding.last_used, usage: binding.usage };
@@ -120,9 +117,10 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
+        let query = Query::of_lease(lease, &self.names, &self.config);
         if let Some((key, tenant)) = lease.binding
             && self.is_in_service(lease.slot, now)
-            && self.bind_key(key, tenant, lease.slot, now)
+            && self.bind_key(key, tenant, lease.slot, &query, now)
             && let Some(binding) = self.bindings.peek_mut(&key)
         {
             binding.usage.add(usage);
@@ -133,14 +131,22 @@ impl Scheduler {
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
         if self.config.sticky.bind_at == BindAt::Select
             && let Some((key, tenant)) = lease.binding
-            && (self.bindings.peek(&key).is_none() || self.bindings.is_lapsed(&key))
+            && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
-            self.bind_key(key, tenant, lease.slot, now);
+            let query = Query::of_lease(lease, &self.names, &self.config);
+            self.bind_key(key, tenant, lease.slot, &query, now);
         }
     }
 
     /// Lets an account enter the trail of a key, which is made if there is none; whether it did.
-    fn bind_key(&mut self, key: BindingKey, tenant: Tenant, slot: Slot, now: Timestamp) -> bool {
+    fn bind_key(
+        &mut self,
+        key: BindingKey,
+        tenant: Tenant,
+        slot: Slot,
+        query: &Query<'_>,
+        now: Timestamp,
+    ) -> bool {
         if !self.config.sticky.is_on() {
             return false;
         }
@@ -151,8 +157,9 @@ impl Scheduler {
         let policy = &self.config.sticky;
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
-            let mut trail = binding.trail.current(|slot| has_left(slot, &view), policy, now);
+            let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
+            trail.relieve_home(|slot| self.roster.get(slot).is_some_and(|it| it.fallback_only));
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
             return true;

@@ -7,7 +7,6 @@ use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::breaker::Phase;
-use crate::state::cooldown::{Block, Target};
 
 /// Whether the account may serve the request now. `bound` says that the caller is bound to it,
 /// which opens it where only its own conversations may go on.
@@ -86,12 +85,8 @@ impl Verdict {
         if state.cooldowns.is_empty() {
             return;
         }
-        let spared = |block: &Block| {
-            let quota = (block.target, block.dimension) == (Target::Account, Dimension::Quota);
-            quota && !query.metered
-        };
         for block in state.cooldowns.live(view.now) {
-            if query.concerns(block.target) && !spared(block) {
+            if query.feels(block) {
                 let firm = !may_override(degraded, block.dimension);
                 self.add(block.dimension.reason(), Lift::At(block.until), firm);
             }

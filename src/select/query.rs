@@ -2,14 +2,14 @@
 
 use crate::account::AccountId;
 use crate::config::Config;
-use crate::leases::Leases;
-use crate::names::{Named, Names};
-use crate::refusal::{Lift, WaitTicket};
+use crate::leases::{LeaseState, Leases};
+use crate::names::{NameId, Named, Names};
+use crate::refusal::{Dimension, Lift, WaitTicket};
 use crate::request::{Affinity, Caller, Request};
 use crate::roster::Roster;
 use crate::slot::Slot;
 use crate::state::AccountState;
-use crate::state::cooldown::Target;
+use crate::state::cooldown::{Block, Target};
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::Timestamp;
 
@@ -42,6 +42,22 @@ impl<'a> Query<'a> {
         }
     }
 
+    /// The request that holds a lease, as far as cooldowns concern it.
+    pub(crate) fn of_lease(lease: &LeaseState, names: &Names, config: &Config) -> Self {
+        let named = |id: Option<NameId>| id.map_or(Named::Absent, Named::Known);
+        let unmetered = |model: NameId| config.unmetered.contains(names.text(model));
+        Self {
+            caller: None,
+            model: named(lease.model),
+            selector: named(lease.selector),
+            metered: !lease.model.is_some_and(unmetered),
+            excluded: &[],
+            cost: lease.cost,
+            affinity: Affinity::default(),
+            waited: None,
+        }
+    }
+
     pub(crate) fn model_is_absent(&self) -> bool {
         self.model == Named::Absent
     }
@@ -53,6 +69,13 @@ impl<'a> Query<'a> {
             Target::Model(model) => self.model == Named::Known(model),
             Target::Selector(selector) => self.selector == Named::Known(selector),
         }
+    }
+
+    /// Whether a cooldown applies to this request. A quota of the whole account does not apply to
+    /// models that do not draw on it.
+    pub(crate) fn feels(&self, block: &Block) -> bool {
+        let quota = (block.target, block.dimension) == (Target::Account, Dimension::Quota);
+        self.concerns(block.target) && (self.metered || !quota)
     }
 
     /// Whether the caller may have a binding at all.

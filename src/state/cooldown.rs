@@ -87,17 +87,6 @@ impl Cooldowns {
         self.blocks.iter()
     }
 
-    /// The live deadline of one cooldown.
-    pub(crate) fn until(
-        &self,
-        target: Target,
-        dimension: Dimension,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let block = self.find(target, dimension).filter(|block| block.is_live(now));
-        block.map(|block| block.until)
-    }
-
     /// Merges `block` with what is there: the later deadline wins, whatever the order.
     pub(crate) fn extend(&mut self, block: Block, decay: Millis, now: Timestamp) {
         self.blocks.retain(|old| !old.is_forgotten(decay, now));

@@ -101,6 +101,18 @@ impl Bindings {
         self.nodes[*self.index.get(key)? as usize].binding.as_ref()
     }
 
+    /// The binding of `key` if it is alive at `now`. One that has been counted out stays lapsed,
+    /// whatever the policy has become since.
+    pub(crate) fn alive(
+        &self,
+        key: &BindingKey,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> Option<&Binding> {
+        let node = &self.nodes[*self.index.get(key)? as usize];
+        node.binding.as_ref().filter(|binding| !node.lapsed && !binding.has_lapsed(policy, now))
+    }
+
     /// The binding of `key`, without freshening it.
     pub(crate) fn peek_mut(&mut self, key: &BindingKey) -> Option<&mut Binding> {
         self.nodes[*self.index.get(key)? as usize].binding.as_mut()
@@ -196,12 +208,6 @@ impl Bindings {
         let nodes = std::iter::successors(first, |node| self.nodes.get(node.next as usize));
         let bindings = nodes.filter_map(|node| node.binding.as_ref());
         bindings.take_while(move |binding| binding.has_lapsed(policy, now))
-    }
-
-    /// Whether the binding of `key` has lapsed, counted out or not. One that was counted out stays
-    /// lapsed, whatever the policy says now.
-    pub(crate) fn has_lapsed(&self, key: &BindingKey, policy: &Stickiness, now: Timestamp) -> bool {
-        self.is_lapsed(key) || self.peek(key).is_some_and(|it| it.has_lapsed(policy, now))
     }
 
     /// Whether the binding of `key` has been counted out as lapsed.

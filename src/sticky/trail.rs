@@ -57,6 +57,17 @@ impl Trail {
         self.settle_home();
     }
 
+    /// A home that is one of the `reserves` gives its place to the most recent account, unless
+    /// that is one itself.
+    pub(crate) fn relieve_home(&mut self, reserves: impl Fn(Slot) -> bool) {
+        let recent = self.stops.first().map(|stop| stop.slot).filter(|&recent| !reserves(recent));
+        if let Some(recent) = recent
+            && reserves(self.home)
+        {
+            self.home = recent;
+        }
+    }
+
     /// The trail as it counts at `now`: without accounts that `left` it and without those whose
     /// cache is cold. The most recent account stays warm as long as the binding lives.
     pub(crate) fn current(

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a scenario that does not fit is a failed test")]
 #![allow(dead_code, reason = "the scenario helper is shared by all classes")]
 
+mod affinity;
+mod cooldown;
 mod scenario;

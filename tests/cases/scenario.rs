@@ -307,6 +307,21 @@ impl Scenario {
     pub(crate) fn bound_to(&self, t: u64, ask: &Ask) -> Option<String> {
         self.scheduler.peek(&ask.request(), at(t)).map(|view| view.trail[0].to_string())
     }
+
+    /// An outcome without a lease, of a request like `ask`.
+    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: &Outcome) {
+        self.scheduler.observe(account, &ask.request(), outcome, at(t)).unwrap();
+    }
+
+    /// An outcome that is known before the lease ends.
+    pub(crate) fn report(&mut self, held: &Held, t: u64, outcome: &Outcome) {
+        self.scheduler.report(held.ticket, outcome, at(t));
+    }
+
+    /// A cooldown of one selector on the account that some other request created.
+    pub(crate) fn block_selector(&mut self, t: u64, account: &str, selector: &str, until: u64) {
+        self.block_on(t, account, &BlockScope::Selector(selector.to_owned()), until);
+    }
 }
 
 /// A throttle of the account, with a hint in milliseconds.

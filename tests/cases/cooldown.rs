@@ -1,0 +1,1 @@
+//! Cooldowns and expiry: cases C26 to C48.
