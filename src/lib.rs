@@ -52,6 +52,8 @@ mod feedback;
 mod grant;
 mod lease;
 mod leases;
+#[cfg(feature = "metrics")]
+mod meter;
 mod names;
 mod outcome;
 mod pool;
@@ -67,6 +69,8 @@ mod state;
 mod stats;
 mod sticky;
 mod time;
+#[cfg(feature = "tracing")]
+mod trace;
 
 pub use account::{Account, AccountError, AccountId, Entitlement, Plan, RateLimit, Status, Tier};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -75,6 +79,9 @@ pub use events::{Event, Observer, OutcomeKind};
 pub use explain::{ExplainedAccount, Explanation, RankedBy, RankedTerm, Verdict};
 pub use grant::{Grant, Path, Preview, Ticket};
 pub use lease::Lease;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use meter::MetricsObserver;
 pub use outcome::{Outcome, QuotaReading, QuotaWindow, Reset, Scope, Settlement, Usage};
 pub use pool::Pool;
 pub use refusal::{Dimension, Lift, Reason, Rejection, Tally, Unavailable, Wait, WaitTicket};
@@ -85,6 +92,9 @@ pub use scheduler::{
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};
+#[cfg(feature = "tracing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub use trace::TracingObserver;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
