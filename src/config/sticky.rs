@@ -160,7 +160,10 @@ pub enum Refresh {
     OnLookup,
 }
 
-/// A limit on the callers bound to one account.
+/// A limit on the callers bound to one account: those whose trail has it first.
+///
+/// A success that would exceed it does not bind. A conversation whose first account leaves its
+/// trail falls back to the next one there, whatever the limit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "a limit and its strength")]

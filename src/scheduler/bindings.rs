@@ -155,17 +155,21 @@ impl Scheduler {
             self.drop_binding(&key);
         }
         let policy = &self.config.sticky;
+        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
+        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
             let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
             trail.relieve_home(|slot| self.roster.get(slot).is_some_and(|it| it.fallback_only));
+            let was_first = binding.trail.first(policy.order) == Some(slot);
+            if full && !was_first && trail.first(policy.order) == Some(slot) {
+                return false;
+            }
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
             return true;
         }
-        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
-        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if policy.mode == StickyMode::Drain || full {
             return false;
         }
