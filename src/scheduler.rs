@@ -216,8 +216,8 @@ impl Scheduler {
     /// Ends a lease with its outcome, and learns from it: see [`Outcome`].
     pub fn settle(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
-        let Some(lease) = self.leases.remove(ticket).filter(|_| ticket.origin == self.origin)
-        else {
+        let own = Some(ticket).filter(|ticket| ticket.origin == self.origin);
+        let Some(lease) = own.and_then(|ticket| self.leases.remove(ticket)) else {
             return self.note_late(ticket, outcome, now);
         };
         self.stats.settled += 1;
