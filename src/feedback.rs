@@ -147,7 +147,7 @@ impl Feedback<'_> {
         true
     }
 
-    /// Sets a block that ends at `until`, or extends the one that is there.
+    /// Sets a block that ends at `until`, or extends the one that is there; escalation stays.
     pub(crate) fn block(
         &mut self,
         slot: Slot,
@@ -155,7 +155,11 @@ impl Feedback<'_> {
         until: Timestamp,
         upstream: bool,
     ) {
-        self.write(slot, place, Deadline { until, announced: until, level: 0 }, upstream);
+        let Some(state) = self.roster.get(slot) else {
+            return;
+        };
+        let level = state.cooldowns.current_step(place, self.config.cooldown.decay, self.now);
+        self.write(slot, place, Deadline { until, announced: until, level }, upstream);
     }
 
     /// A cooldown: as long as the upstream said within the limits, else the next step of the
