@@ -264,9 +264,10 @@ fn worth_waiting(
     view: &View<'_>,
 ) -> Option<Wait> {
     let policy = &view.config.sticky;
-    let again = query.waited.filter(|ticket| ticket.slot == slot);
+    let waited = query.waited.filter(|ticket| ticket.origin == view.origin);
+    let again = waited.filter(|ticket| ticket.slot == slot);
     let budget = view.now.plus(policy.queue_on_pin);
-    let deadline = query.waited.map_or(budget, |ticket| ticket.deadline.min(budget));
+    let deadline = waited.map_or(budget, |ticket| ticket.deadline.min(budget));
     let wake_at = match rejection.lift {
         Lift::At(free_at) if free_at <= deadline => Some(free_at),
         Lift::Release => None,
