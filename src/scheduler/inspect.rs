@@ -213,7 +213,7 @@ impl Scheduler {
         let lifts = [
             state.windows.request_lift(now),
             state.windows.token_lift(0, now),
-            state.breaker.lift(&self.config.breaker, now),
+            state.breaker.lift(&self.config.breaker, self.config.lease_timeout, now),
         ];
         let blocks = state.cooldowns.live(now).map(|block| block.until);
         blocks.chain(lifts.into_iter().filter_map(Lift::deadline))

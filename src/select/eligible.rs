@@ -75,7 +75,8 @@ impl Verdict {
         let breaker = &view.config.breaker;
         let open = matches!(state.breaker.phase(breaker, view.now), Phase::Open { .. });
         let firm = !(open && degraded == Degraded::Inferred);
-        self.add(Reason::BreakerOpen, state.breaker.lift(breaker, view.now), firm);
+        let lift = state.breaker.lift(breaker, view.config.lease_timeout, view.now);
+        self.add(Reason::BreakerOpen, lift, firm);
         if state.cooldowns.is_empty() {
             return;
         }

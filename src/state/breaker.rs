@@ -68,18 +68,28 @@ impl Breaker {
         self.errors.count
     }
 
-    /// What lets the next request pass.
-    pub(crate) fn lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    /// What lets the next request pass. A probe is gone at the latest when the reaper frees its
+    /// lease, after `lease_timeout`.
+    pub(crate) fn lift(
+        &self,
+        policy: &BreakerPolicy,
+        lease_timeout: Option<Millis>,
+        now: Timestamp,
+    ) -> Lift {
         match self.phase(policy, now) {
             Phase::Closed => Lift::Free,
             Phase::Open { until } => Lift::At(until),
-            Phase::HalfOpen => self.probe_lift(policy, now),
+            Phase::HalfOpen => {
+                let timeout = lease_timeout.map_or(policy.probe_timeout, |lease_timeout| {
+                    lease_timeout.min(policy.probe_timeout)
+                });
+                self.probe_lift(policy, timeout, now)
+            }
         }
     }
 
-    fn probe_lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
+    fn probe_lift(&self, policy: &BreakerPolicy, timeout: Millis, now: Timestamp) -> Lift {
         let allowed = policy.half_open_probes.map_or(usize::MAX, |probes| probes as usize);
-        let timeout = policy.probe_timeout;
         let live = self.probes.iter().filter(|probe| !probe.seen.is_over(timeout, now));
         match live.clone().count().checked_sub(allowed) {
             None => Lift::Free,
