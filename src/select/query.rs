@@ -83,6 +83,15 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
+    /// Bindings whose first account it is, without those that are about to be counted out.
+    pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
+        let policy = &self.config.sticky;
+        let lapsing = self.bindings.lapsing(policy, self.now);
+        let lapsing = lapsing.filter(|binding| binding.trail.first(policy.order) == Some(slot));
+        let lapsing = u32::try_from(lapsing.count()).unwrap_or(u32::MAX);
+        state.load.bound.saturating_sub(lapsing)
+    }
+
     /// Leases held on an account, without those that the reaper is about to free.
     pub(crate) fn in_flight(&self, state: &AccountState, slot: Slot) -> u32 {
         let Some(timeout) = self.config.lease_timeout else {

@@ -186,6 +186,18 @@ impl Bindings {
         }
     }
 
+    /// The bindings that have lapsed by `now` and are not marked yet.
+    pub(crate) fn lapsing(
+        &self,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Binding> {
+        let oldest = self.nodes.get(self.fresh as usize);
+        let nodes = std::iter::successors(oldest, |node| self.nodes.get(node.next as usize));
+        let bindings = nodes.filter_map(|node| node.binding.as_ref());
+        bindings.take_while(move |binding| binding.has_lapsed(policy, now))
+    }
+
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
         self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)
