@@ -162,6 +162,7 @@ impl Scheduler {
         self.advance(now);
         self.names.set_aliases(&config.aliases);
         self.config = config;
+        self.bindings.revive(&self.config.sticky, self.now);
         self.recount_bindings();
         Ok(())
     }

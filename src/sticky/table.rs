@@ -186,6 +186,23 @@ impl Bindings {
         }
     }
 
+    /// Takes the mark from bindings that have not lapsed under a new policy.
+    pub(crate) fn revive(&mut self, policy: &Stickiness, now: Timestamp) {
+        loop {
+            let fresh = self.nodes.get(self.fresh as usize);
+            let newest = fresh.map_or(self.tail, |node| node.previous);
+            let Some(node) = self.nodes.get_mut(newest as usize) else {
+                return;
+            };
+            if node.binding.as_ref().is_none_or(|binding| binding.has_lapsed(policy, now)) {
+                return;
+            }
+            node.lapsed = false;
+            self.fresh = newest;
+            self.lapsed -= 1;
+        }
+    }
+
     /// The bindings that have lapsed by `now` and are not marked yet.
     pub(crate) fn lapsing(
         &self,
