@@ -177,6 +177,27 @@ mod ids {
     }
 
     #[test]
+    fn an_id_that_comes_back_starts_clean_but_for_what_the_upstream_said() {
+        let mut scheduler = scheduler([Account::new("a").rpm(5)]);
+        let ticket = take(&mut scheduler, 0);
+        let usage = Usage::from_prompt_total(10, 0, 0);
+        scheduler.settle(ticket, &Outcome::Success { usage }, at(0));
+        let throttled = Outcome::rate_limited(Some(Reset::After(Millis::from_secs(9))));
+        scheduler.observe("a", &any(), &throttled, at(0)).unwrap();
+        let scope = BlockScope::Account;
+        scheduler.block("a", &scope, Dimension::Operator, at(60_000), at(0)).unwrap();
+        scheduler.remove("a", at(1));
+        scheduler.add(Account::new("a").rpm(5), at(2)).unwrap();
+        let view = scheduler.inspect("a", at(2)).unwrap();
+        assert_eq!((view.requests[0].used, view.usage.successes, view.trouble), (0, 0, 0));
+        let blocks: Vec<_> = view.blocks.iter().map(|it| (it.dimension, it.until)).collect();
+        assert_eq!(blocks, [(Dimension::Throttle, at(9_000))]);
+        scheduler.remove("a", at(3));
+        scheduler.add(Account::new("a"), at(9_000)).unwrap();
+        assert_eq!(scheduler.inspect("a", at(9_000)).unwrap().blocks, []);
+    }
+
+    #[test]
     fn an_unknown_excluded_id_is_ignored() {
         let mut scheduler = scheduler([Account::new("a")]);
         let unknown = [AccountId::from("x"), AccountId::from("")];

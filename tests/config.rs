@@ -9,7 +9,7 @@ use account_pool::config::{
 use account_pool::{
     Account, AccountId, BlockScope, Config, Dimension, Entitlement, Millis, Outcome, Path, Plan,
     QuotaReading, QuotaWindow, Reason, Request, Reset, Scheduler, Scope, Settlement, Status,
-    Ticket, Tier, Timestamp, Unavailable,
+    Ticket, Tier, Timestamp, TrafficClass, Unavailable,
 };
 
 fn at(millis: u64) -> Timestamp {
@@ -378,6 +378,17 @@ mod stickiness {
         assert!(pinned.peek(&caller(), at(1)).is_some(), "the binding stays");
         pinned.set_status("a", Status::Disabled, at(1)).unwrap();
         assert_eq!(account(&mut pinned, &caller(), 1), "b", "a lasting block moves the caller");
+    }
+
+    #[test]
+    fn a_caller_that_may_not_go_elsewhere_has_one_account() {
+        for (no_fallback, trail) in [(false, 2), (true, 1)] {
+            let mut scheduler = two(|it| it.sticky.no_fallback = no_fallback);
+            turn(&mut scheduler, "a", &caller(), 0);
+            turn(&mut scheduler, "b", &caller(), 1);
+            let accounts = scheduler.peek(&caller(), at(1)).unwrap().trail;
+            assert_eq!((accounts[0].as_str(), accounts.len()), ("b", trail));
+        }
     }
 
     #[test]
@@ -1070,6 +1081,24 @@ mod service {
         }
         assert!(spans.iter().all(|span| (10_000..=15_000).contains(span)), "{spans:?}");
         assert!(spans[0] != spans[1] || spans[1] != spans[2]);
+    }
+
+    #[test]
+    fn background_traffic_cools_nobody_without_the_upstreams_word() {
+        for (class, blocks) in [(TrafficClass::User, 1), (TrafficClass::Background, 0)] {
+            let mut scheduler = two(|it| it.last_usable_exempt = false);
+            let request = any().class(class);
+            let unhinted = Outcome::rate_limited(None);
+            scheduler.observe("a", &request, &unhinted, at(0)).unwrap();
+            assert_eq!(scheduler.inspect("a", at(0)).unwrap().blocks.len(), blocks);
+            for _ in 0..3 {
+                scheduler.observe("a", &request, &Outcome::Network, at(0)).unwrap();
+            }
+            let down = scheduler.inspect("a", at(0)).unwrap().status == Status::Error;
+            assert_eq!(down, class == TrafficClass::User);
+            scheduler.observe("b", &request, &throttled(10_000), at(0)).unwrap();
+            assert_eq!(scheduler.inspect("b", at(0)).unwrap().blocks.len(), 1, "a hint counts");
+        }
     }
 
     #[test]
