@@ -292,10 +292,10 @@ fn worth_waiting(
     view: &View<'_>,
 ) -> Option<Wait> {
     let policy = &view.config.sticky;
-    let ours = |ticket: &WaitTicket| (ticket.origin, ticket.slot) == (view.origin, slot);
-    let again = query.waited.filter(ours);
+    let waited = query.waited.filter(|ticket| ticket.origin == view.origin);
+    let again = waited.filter(|ticket| ticket.slot == slot);
     let budget = view.now.plus(policy.queue_on_pin);
-    let deadline = query.waited.map_or(budget, |ticket| ticket.deadline.min(budget));
+    let deadline = waited.map_or(budget, |ticket| ticket.deadline.min(budget));
     if rejection.unloaded > Lift::At(deadline) {
         return None;
     }

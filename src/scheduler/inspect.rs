@@ -138,10 +138,6 @@ impl Scheduler {
             Phase::Open { until } => BreakerView::Open { until },
             Phase::HalfOpen => BreakerView::HalfOpen,
         };
-        let bound = self.bindings.iter().filter(|(_, it)| {
-            let live = !it.has_lapsed(&config.sticky, now);
-            live && it.trail.first(config.sticky.order) == Some(slot)
-        });
         Some(AccountView {
             id: state.id.clone(),
             status: state.status(&config.breaker, now),
@@ -149,7 +145,7 @@ impl Scheduler {
             draining: state.draining,
             in_flight: view.in_flight(state, slot),
             waiting: state.load.waiting(None, now),
-            bound: u32::try_from(bound.count()).unwrap_or(u32::MAX),
+            bound: view.bound(state, slot),
             last_used: Some(state.load.last_used).filter(|_| state.load.turn > 0),
             requests: state.windows.usage(now).map(window).collect(),
             tokens: state.windows.token_usage(now).map(window),
