@@ -155,7 +155,10 @@ impl Feedback<'_> {
         until: Timestamp,
         upstream: bool,
     ) {
-        self.write(slot, place, Deadline { until, announced: until, level: 0 }, upstream);
+        let (now, decay) = (self.now, self.config.cooldown.decay);
+        let state = self.roster.get(slot);
+        let steps = state.map_or(0, |state| state.cooldowns.current_steps(place, decay, now));
+        self.write(slot, place, Deadline { until, announced: until, steps }, upstream);
     }
 
     /// A cooldown: as long as the upstream said within the limits, else the next step of the
@@ -181,16 +184,17 @@ impl Feedback<'_> {
                 let announced = reset.at(now);
                 let latest = now.plus(backoff.cap.max(policy.floor));
                 let until = announced.clamp(now.plus(policy.floor), latest).plus(jitter);
-                let level = state.cooldowns.current_step(place, policy.decay, now);
-                Deadline { until, announced: announced.max(until), level }
+                let steps = state.cooldowns.current_steps(place, policy.decay, now).max(1);
+                Deadline { until, announced: announced.max(until), steps }
             }
             None => {
-                let (span, level) = state.cooldowns.next_step(place, backoff, policy.decay, now);
+                let steps = state.cooldowns.next_steps(place, policy.decay, now);
+                let span = backoff.base.grown(backoff.factor, steps - 1, backoff.cap);
                 if span.is_zero() {
                     return;
                 }
                 let until = now.plus(span).plus(jitter);
-                Deadline { until, announced: until, level }
+                Deadline { until, announced: until, steps }
             }
         };
         self.write(slot, place, deadline, true);
@@ -204,10 +208,10 @@ impl Feedback<'_> {
         upstream: bool,
     ) {
         *self.generation += 1;
-        let Deadline { until, announced, level } = deadline;
+        let Deadline { until, announced, steps } = deadline;
         let (now, generation) = (self.now, *self.generation);
         let block =
-            Block { target, dimension, set_at: now, until, announced, level, generation, upstream };
+            Block { target, dimension, set_at: now, until, announced, steps, generation, upstream };
         let decay = self.config.cooldown.decay;
         self.update(slot, |state| state.cooldowns.extend(block, decay, now));
     }
@@ -282,5 +286,5 @@ impl Feedback<'_> {
 struct Deadline {
     until: Timestamp,
     announced: Timestamp,
-    level: u32,
+    steps: u32,
 }

@@ -74,7 +74,7 @@ pub struct BlockView {
     pub until: Timestamp,
     /// When the upstream said it ends, which a cap may have cut.
     pub announced: Timestamp,
-    /// Steps of escalation.
+    /// Steps of escalation, 0 for the shortest.
     pub level: u32,
     /// Identifies it for [`Scheduler::clear_block`].
     pub generation: u64,
@@ -231,7 +231,7 @@ impl Scheduler {
             set_at: block.set_at,
             until: block.until,
             announced: block.announced,
-            level: block.level,
+            level: block.steps.saturating_sub(1),
             generation: block.generation,
             upstream: block.upstream,
         }

@@ -1,6 +1,5 @@
 //! Cooldowns: who is kept away by what, and until when.
 
-use crate::config::Backoff;
 use crate::names::NameId;
 use crate::refusal::Dimension;
 use crate::time::{Millis, Timestamp};
@@ -34,8 +33,9 @@ pub(crate) struct Block {
     pub(crate) until: Timestamp,
     /// The upstream's own deadline, which a cap may have cut.
     pub(crate) announced: Timestamp,
-    /// Steps of escalation.
-    pub(crate) level: u32,
+    /// The failures in a row that escalation counts, this one included; 0 when no failure made it,
+    /// or a success has come since.
+    pub(crate) steps: u32,
     /// Changes with each write, so that a block can be cleared as it was seen.
     pub(crate) generation: u64,
     /// Whether an upstream's answer, rather than inference or the operator, made it.
@@ -50,13 +50,13 @@ impl Block {
     /// Whether its end is so long past that it says nothing any more.
     fn is_forgotten(&self, decay: Millis, now: Timestamp) -> bool {
         let ended = !self.is_live(now) && self.announced <= now;
-        ended && self.level_at(decay, now) == 0 && self.until.is_over(decay, now)
+        ended && self.steps_left(decay, now) == 0
     }
 
-    /// The escalation step that is left at `now`.
-    fn level_at(&self, decay: Millis, now: Timestamp) -> u32 {
-        let steps = now.since(self.until).as_millis() / decay.as_millis().max(1);
-        self.level.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX))
+    /// The steps that have not decayed at `now`.
+    fn steps_left(&self, decay: Millis, now: Timestamp) -> u32 {
+        let decayed = now.since(self.until).as_millis() / decay.as_millis().max(1);
+        self.steps.saturating_sub(u32::try_from(decayed).unwrap_or(u32::MAX))
     }
 }
 
@@ -97,39 +97,33 @@ impl Cooldowns {
         }
     }
 
-    /// The length and step of a cooldown without a hint: one step up when the last one is over
-    /// and not decayed, the same step while it runs.
-    pub(crate) fn next_step(
+    /// The steps of escalation of the next failure without a hint, at least 1: one more when the
+    /// last cooldown is over and not decayed, the same while it runs.
+    pub(crate) fn next_steps(
         &self,
-        (target, dimension): (Target, Dimension),
-        backoff: Backoff,
+        place: (Target, Dimension),
         decay: Millis,
         now: Timestamp,
-    ) -> (Millis, u32) {
-        let level = match self.find(target, dimension) {
-            None => 0,
-            Some(block) if block.is_live(now) => block.level,
-            Some(block) => {
-                Block { level: block.level.saturating_add(1), ..*block }.level_at(decay, now)
-            }
-        };
-        (backoff.base.grown(backoff.factor, level, backoff.cap), level)
+    ) -> u32 {
+        let runs = self.find(place.0, place.1).is_some_and(|block| block.is_live(now));
+        let steps = self.current_steps(place, decay, now);
+        if runs { steps.max(1) } else { steps.saturating_add(1) }
     }
 
-    /// The step that a hinted cooldown leaves as it is.
-    pub(crate) fn current_step(
+    /// The steps of escalation that are left.
+    pub(crate) fn current_steps(
         &self,
         (target, dimension): (Target, Dimension),
         decay: Millis,
         now: Timestamp,
     ) -> u32 {
-        self.find(target, dimension).map_or(0, |block| block.level_at(decay, now))
+        self.find(target, dimension).map_or(0, |block| block.steps_left(decay, now))
     }
 
     /// After a success: the escalation of the cooldowns on `targets` starts over.
     pub(crate) fn relax(&mut self, concerns: impl Fn(Target) -> bool) {
         for block in self.blocks.iter_mut().filter(|block| concerns(block.target)) {
-            block.level = 0;
+            block.steps = 0;
         }
     }
 
