@@ -20,6 +20,7 @@ use crate::roster::{Departed, Roster};
 use crate::select::query::{Query, View};
 use crate::select::{Affair, Choice, Path, decide, decide_for};
 use crate::slot::Slot;
+use crate::state::AccountState;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::{Millis, Timestamp};
@@ -286,14 +287,18 @@ impl Scheduler {
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the response headers
-    /// announce while the body still streams. The lease stays in flight.
+    /// announce while the body still streams. The lease stays in flight; what is reported here and
+    /// again when it settles counts twice.
     pub fn report(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
         let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
             return self.note_late(ticket, outcome, now);
         };
         let lease = lease.clone();
-        let source = self.source_of(&lease, lease.probe);
+        let state = self.roster.get(lease.slot);
+        let holds =
+            |state: &AccountState| state.breaker.holds(lease.sequence, &self.config.breaker, now);
+        let source = self.source_of(&lease, !lease.probe || state.is_some_and(holds));
         self.feedback(now).apply(lease.slot, outcome, &source);
         Settlement::Settled
     }
