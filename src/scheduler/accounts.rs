@@ -238,8 +238,9 @@ impl Scheduler {
         generation: u64,
         now: Timestamp,
     ) -> Result<bool, AccountError> {
+        let now = self.advance(now);
         self.update(account, now, |state| {
-            state.cooldowns.lift(|block| block.generation == generation)
+            state.cooldowns.lift(|block| block.generation == generation && block.is_live(now))
         })
     }
 
