@@ -68,7 +68,7 @@ pub struct BlockView {
     pub scope: BlockScope,
     /// Its kind.
     pub dimension: Dimension,
-    /// When the newest evidence for it came.
+    /// The date of the newest evidence for it: when the failure was reported, or the reading taken.
     pub set_at: Timestamp,
     /// When it ends.
     pub until: Timestamp,

@@ -28,7 +28,7 @@ impl Target {
 pub(crate) struct Block {
     pub(crate) target: Target,
     pub(crate) dimension: Dimension,
-    /// When the newest evidence for it came.
+    /// The date of the newest evidence for it.
     pub(crate) set_at: Timestamp,
     pub(crate) until: Timestamp,
     /// The upstream's own deadline, which a cap may have cut.
@@ -87,6 +87,7 @@ impl Cooldowns {
         match self.find_mut(block.target, block.dimension) {
             Some(old) => {
                 *old = Block {
+                    set_at: old.set_at.max(block.set_at),
                     until: old.until.max(block.until),
                     announced: old.announced.max(block.announced),
                     upstream: block.upstream || (old.upstream && old.is_live(now)),
