@@ -129,7 +129,7 @@ impl Scheduler {
     pub fn with_origin(config: Config, origin: u32) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut names = Names::default();
-        names.set_aliases(&config.aliases);
+        names.set_models(&config.aliases, &config.unmetered);
         Ok(Self {
             config,
             names,
@@ -161,7 +161,7 @@ impl Scheduler {
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
-        self.names.set_aliases(&config.aliases);
+        self.names.set_models(&config.aliases, &config.unmetered);
         self.config = config;
         self.recount_bindings();
         Ok(())
@@ -177,7 +177,7 @@ impl Scheduler {
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let decision = decide(&query, &self.view(now));
         self.note_sighting(decision.affair, now);
         self.carry_out(decision.outcome, &query, request, now)
@@ -195,7 +195,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
         self.carry_out(outcome, &query, request, now)
     }
@@ -208,7 +208,7 @@ impl Scheduler {
     /// The [`Unavailable`] of that selection.
     pub fn preview(&self, request: &Request<'_>, now: Timestamp) -> Result<Preview, Unavailable> {
         let now = now.max(self.now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Choice { slot, path, tied } = decide(&query, &self.view(now)).outcome?;
         let account = self.roster.get(slot).map(|state| state.id.clone());
         account.map(|account| Preview { account, path, tied }).ok_or_else(|| Unavailable::new(now))
@@ -318,7 +318,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let (model, selector) = self.intern(&query, request);
         let source = Source { model, selector, class: request.class, heard: true };
         self.feedback(now).apply(slot, outcome, &source);
