@@ -57,10 +57,6 @@ impl<'a> Query<'a> {
         }
     }
 
-    pub(crate) fn model_is_absent(&self) -> bool {
-        self.model == Named::Absent
-    }
-
     /// Whether a cooldown on `target` applies to this request.
     pub(crate) fn concerns(&self, target: Target) -> bool {
         match target {
