@@ -224,6 +224,18 @@ fn c04_sibling_a_foreign_wait_takes_nobodys_place() {
 }
 
 #[test]
+fn c04_sibling_the_queue_of_an_account_is_shared_by_its_callers() {
+    let mut pool = queueing(2);
+    for caller in ["u1", "u2", "u3"] {
+        pool.scheduler.bind(&by(caller).request(), "A", at(0)).unwrap();
+    }
+    pool.hold_on(100, "A", &anyone());
+    assert!(pool.refused(110, &by("u1")).wait().is_some());
+    assert!(pool.refused(110, &by("u2")).wait().is_some());
+    assert_eq!(pool.hold(110, &by("u3")).account, "B");
+}
+
+#[test]
 fn c05_no_wait_for_a_pin_that_cannot_recover_in_time() {
     let mut pool = queueing(3);
     let u1 = by("u1");
@@ -271,6 +283,25 @@ fn c05_sibling_a_busy_account_that_is_blocked_as_well_is_not_worth_waiting_for()
         pool.block(1_000, "A", until);
         let answer = pool.pick(1_001, &u1);
         assert_eq!(answer.is_err_and(|refusal| refusal.wait().is_some()), waits, "until {until}");
+    }
+}
+
+#[test]
+fn c05_sibling_a_full_window_is_waited_for_until_its_slot_is_free() {
+    // The slot taken at 0 is free at 60 000.
+    for (t, waits) in [(54_999, false), (55_000, true), (59_999, true)] {
+        let config = configured(|config| config.sticky.queue_on_pin = ms(5_000));
+        let mut pool = Scenario::of(config, [Account::new("A").rpm(1), Account::new("B")]);
+        assert_eq!(pool.turn(0, &by("u1")), "A");
+        match pool.pick(t, &by("u1")) {
+            Ok(held) => assert_eq!((held.account.as_str(), waits), ("B", false), "at {t}"),
+            Err(refusal) => {
+                let wait = refusal.wait().unwrap();
+                assert_eq!((wait.wake_at, waits), (Some(at(60_000)), true), "at {t}");
+                let ask = by("u1").after_wait(wait.ticket);
+                assert_eq!(pool.hold(60_000, &ask).account, "A");
+            }
+        }
     }
 }
 
@@ -654,11 +685,15 @@ fn c13_a_paused_account_is_left_and_its_late_success_does_not_rebind() {
 
 #[test]
 fn c13_sibling_no_way_of_pausing_lets_a_late_success_bind() {
-    let pauses: [Event; 4] = [
+    let pauses: [Event; 5] = [
         |pool| pool.set_status(150, "A", Status::Disabled),
         |pool| pool.set_status(150, "A", Status::Banned),
         |pool| pool.scheduler.set_maintenance("A", true, at(150)).unwrap(),
         |pool| pool.remove(150, "A"),
+        |pool| {
+            pool.remove(150, "A");
+            pool.add(160, Account::new("A"));
+        },
     ];
     for pause in pauses {
         let mut pool = Scenario::new(&["A", "B"]);
