@@ -99,6 +99,19 @@ fn c02_sibling_the_most_recent_order_stays_and_finds_the_first_account_again() {
 }
 
 #[test]
+fn c02_sibling_the_first_account_is_home_as_long_as_its_cache_is_warm() {
+    // A served at 1; its cache is cold at 600 001.
+    for (until, account) in [(599_999, "A"), (600_000, "A"), (600_001, "B")] {
+        let mut pool = Scenario::new(&["A", "B", "C"]);
+        let u1 = by("u1");
+        assert_eq!(pool.turn(0, &u1), "A");
+        pool.block(1, "A", until);
+        assert_eq!(pool.turn(500_000, &u1), "B");
+        assert_eq!(pool.turn(until, &u1), account, "until {until}");
+    }
+}
+
+#[test]
 fn c02_sibling_blocks_of_the_model_and_the_selector_are_detours_too() {
     let block_model: Event = |pool| pool.block_model(1_000, "A", "m1", 31_000);
     let block_selector: Event = |pool| pool.block_selector(1_000, "A", "s1", 31_000);
@@ -855,6 +868,25 @@ fn c16_sibling_a_reserve_is_neither_waited_for_nor_insisted_on() {
         pool.refused(9_999, &u1);
         assert_eq!(pool.hold(10_000, &u1).account, "P");
     }
+}
+
+#[test]
+fn c16_sibling_a_strict_pin_does_not_start_on_a_reserve() {
+    let config = configured(|config| {
+        config.sticky.bind_by_caller_only = true;
+        config.sticky.no_fallback = true;
+    });
+    let accounts = [Account::new("R").fallback_only(true), Account::new("P"), Account::new("Q")];
+    let mut pool = Scenario::of(config, accounts);
+    for caller in 0..50 {
+        let ask = by(&format!("u{caller}"));
+        let first = pool.turn(caller, &ask);
+        assert_ne!(first, "R");
+        assert_eq!(pool.turn(caller, &ask), first);
+    }
+    pool.block(100, "P", 200);
+    pool.block(100, "Q", 200);
+    assert_eq!(pool.turn(100, &by("late")), "R");
 }
 
 #[test]

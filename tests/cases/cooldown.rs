@@ -205,6 +205,18 @@ fn c30_a_limit_met_in_mid_stream_lasts_as_long() {
 }
 
 #[test]
+fn c30_sibling_a_dry_reading_without_a_reset_counts_from_when_it_was_taken() {
+    // For 30 minutes.
+    for (t, left) in [(0, Some(1_800_000)), (1_799_999, Some(1)), (1_800_000, None)] {
+        let mut pool = Scenario::new(&["A"]);
+        pool.quota_read_at(t, 0, "A", 0.0, None);
+        let answer = pool.pick(t, &anyone());
+        let retry_after = answer.err().and_then(|refusal| refusal.retry_after());
+        assert_eq!(retry_after.map(Millis::as_millis), left, "at {t}");
+    }
+}
+
+#[test]
 fn c30_sibling_a_spent_quota_is_never_served_degraded() {
     for scope in [Scope::Account, Scope::Model, Scope::Selector] {
         let config = configured(|config| config.degraded = Degraded::Transient);
