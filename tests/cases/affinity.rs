@@ -411,6 +411,20 @@ fn c08_bindings_are_per_caller_and_model() {
 }
 
 #[test]
+fn c08_sibling_a_shared_binding_settles_on_an_account_that_serves_all_models() {
+    for (order, trail) in [(Order::MostRecent, 4), (Order::MostRecent, 1), (Order::HomeFirst, 1)] {
+        let config = configured(|config| {
+            config.sticky.bind_by_caller_only = true;
+            (config.sticky.order, config.sticky.trail) = (order, trail);
+        });
+        let accounts = [Account::new("A").models(Entitlement::only(["m1"])), Account::new("B")];
+        let mut pool = Scenario::of(config, accounts);
+        let served = ["m1", "m2", "m1", "m2"].map(|model| pool.turn(0, &by("u1").on(model)));
+        assert_eq!(served, ["A", "B", "B", "B"], "{order:?}, {trail}");
+    }
+}
+
+#[test]
 fn c08_sibling_bindings_are_per_selector() {
     let accounts = [Account::new("A").selectors(Entitlement::only(["s1"])), Account::new("B")];
     let mut pool = Scenario::of(conventions(), accounts);
@@ -970,8 +984,10 @@ fn c18_sibling_anonymous_traffic_rotates_under_every_shard_and_tie() {
 }
 
 #[test]
-fn c18_sibling_an_anonymous_request_cannot_require_a_binding() {
+fn c18_sibling_an_anonymous_request_can_neither_be_bound_nor_require_it() {
     let mut pool = Scenario::new(&["A", "B"]);
+    assert_eq!(pool.scheduler.bind(&by("  ").request(), "A", at(0)), Ok(()));
+    assert_eq!(pool.scheduler.bindings(at(0)), 0);
     let refusal = pool.refused(0, &by("  ").insisting(Affinity::Require));
     assert_eq!(refusal.tally().count(Reason::Unbound), 1);
     assert_eq!(refusal.retry_after(), None);
