@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use account_pool::config::{BindAt, Degraded, Order, Refresh, Shard, Term, Ties};
+use account_pool::config::{BindAt, BindingLimit, Degraded, Order, Refresh, Shard, Term, Ties};
 use account_pool::{
     Account, Affinity, BlockScope, Config, Dimension, Entitlement, Millis, Outcome, Path, Plan,
     Reason, Reset, Scheduler, Scope, Status, Tier,
@@ -1176,6 +1176,22 @@ fn c25_a_soft_limit_does_not_refuse_a_pinned_request() {
     pool.scheduler.bind(&by("u1").request(), "A", at(0)).unwrap();
     assert_eq!(pool.hold_on(0, "A", &by("u1")).account, "A");
     assert_eq!(pool.hold(0, &by("u1").insisting(Affinity::Require)).account, "A");
+}
+
+#[test]
+fn c25_sibling_a_limit_on_bindings_does_not_refuse_a_pinned_request() {
+    for refuse in [false, true] {
+        let config = configured(|config| {
+            config.sticky.binding_limit = Some(BindingLimit { callers: 1, refuse });
+        });
+        let mut pool = Scenario::with(config, &["A", "B"]);
+        assert_eq!(pool.turn(0, &by("u1")), "A");
+        assert_eq!(pool.turn(10, &by("u1").insisting(Affinity::Require)), "A");
+        assert_eq!(pool.hold_on(20, "A", &by("u1")).account, "A");
+        // A caller of no conversation there meets the limit only where it is to refuse.
+        let other = pool.scheduler.acquire("A", &by("u2").request(), at(30));
+        assert_eq!(other.is_err(), refuse);
+    }
 }
 
 #[test]
