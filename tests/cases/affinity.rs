@@ -112,6 +112,18 @@ fn c02_sibling_the_first_account_is_home_as_long_as_its_cache_is_warm() {
 }
 
 #[test]
+fn c02_sibling_a_full_trail_keeps_its_home() {
+    let config = configured(|config| config.sticky.trail = 2);
+    let mut pool = Scenario::with(config, &["A", "B", "C"]);
+    let u1 = by("u1");
+    assert_eq!(pool.turn(0, &u1), "A");
+    pool.block(10, "A", 1_000);
+    assert_eq!(pool.turn(20, &u1), "B");
+    pool.block(30, "B", 1_000);
+    assert_eq!(pool.turns(&[40, 50, 1_000], &u1), ["C", "C", "A"]);
+}
+
+#[test]
 fn c02_sibling_blocks_of_the_model_and_the_selector_are_detours_too() {
     let block_model: Event = |pool| pool.block_model(1_000, "A", "m1", 31_000);
     let block_selector: Event = |pool| pool.block_selector(1_000, "A", "s1", 31_000);
@@ -881,6 +893,20 @@ fn c16_sibling_a_reserve_is_neither_waited_for_nor_insisted_on() {
         pool.hold(200, &u1);
         pool.refused(9_999, &u1);
         assert_eq!(pool.hold(10_000, &u1).account, "P");
+    }
+}
+
+#[test]
+fn c16_sibling_a_warm_reserve_comes_before_a_cold_one() {
+    for config in both_orders() {
+        let reserve = |id| Account::new(id).fallback_only(true);
+        let accounts = [Account::new("P"), reserve("R"), reserve("S")];
+        let mut pool = Scenario::of(config, accounts);
+        let u1 = by("u1");
+        assert_eq!(pool.turn(0, &u1), "P");
+        pool.block(10, "P", 10_000);
+        assert_eq!(pool.turns(&[20, 30, 40], &u1), ["R", "R", "R"]);
+        assert_eq!(pool.turn(10_000, &u1), "P");
     }
 }
 

@@ -121,13 +121,17 @@ fn c29_a_hint_is_capped_so_that_the_account_is_tried_again() {
 
 #[test]
 fn c29_sibling_after_a_capped_hint_others_come_first_until_the_announced_end() {
-    let mut pool = Scenario::new(&["A", "B"]);
-    pool.observe(0, "A", &anyone(), &throttled_for(86_400_000));
-    for t in [899_999, 900_000, 86_399_999] {
-        assert_eq!(pool.turn(t, &anyone()), "B", "at {t}");
+    for hints in [[86_400_000, 5_000], [5_000, 86_400_000]] {
+        let mut pool = Scenario::new(&["A", "B"]);
+        for hint in hints {
+            pool.observe(0, "A", &anyone(), &throttled_for(hint));
+        }
+        for t in [899_999, 900_000, 86_399_999] {
+            assert_eq!(pool.turn(t, &anyone()), "B", "at {t}");
+        }
+        assert_eq!(pool.clone().turn(86_399_999, &anyone().without(&["B"])), "A");
+        assert_eq!(pool.turn(86_400_000, &anyone()), "A");
     }
-    assert_eq!(pool.clone().turn(86_399_999, &anyone().without(&["B"])), "A");
-    assert_eq!(pool.turn(86_400_000, &anyone()), "A");
 
     // The model's own hint counts for the model.
     let mut pool = Scenario::new(&["A", "B"]);
