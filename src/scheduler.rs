@@ -22,6 +22,7 @@ use crate::roster::{Departed, Roster};
 use crate::select::query::{Query, View};
 use crate::select::{Affair, Choice, Sighting, decide, decide_for};
 use crate::slot::Slot;
+use crate::state::AccountState;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::{Millis, Timestamp};
@@ -105,7 +106,7 @@ impl Scheduler {
     pub fn with_origin(config: Config, origin: u32) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut names = Names::default();
-        names.set_aliases(&config.aliases);
+        names.set_models(&config.aliases, &config.unmetered);
         Ok(Self {
             config,
             names,
@@ -138,7 +139,7 @@ impl Scheduler {
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
-        self.names.set_aliases(&config.aliases);
+        self.names.set_models(&config.aliases, &config.unmetered);
         self.config = config;
         self.recount_bindings();
         Ok(())
@@ -154,7 +155,7 @@ impl Scheduler {
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let decision = decide(&query, &self.view(now));
         self.note_sighting(decision.affair, now);
         self.carry_out(decision.outcome, &query, request, now)
@@ -172,7 +173,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
         self.carry_out(outcome, &query, request, now)
     }
@@ -185,7 +186,7 @@ impl Scheduler {
     /// The [`Unavailable`] of that selection.
     pub fn preview(&self, request: &Request<'_>, now: Timestamp) -> Result<Preview, Unavailable> {
         let now = now.max(self.now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Choice { slot, path, tied } = decide(&query, &self.view(now)).outcome?;
         let account = self.roster.get(slot).map(|state| state.id.clone());
         account.map(|account| Preview { account, path, tied }).ok_or_else(|| Unavailable::new(now))
@@ -265,7 +266,8 @@ impl Scheduler {
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the response headers
-    /// announce while the body still streams. The lease stays in flight.
+    /// announce while the body still streams. The lease stays in flight; what is reported here and
+    /// again when it settles counts twice.
     pub fn report(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
         let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
@@ -273,9 +275,9 @@ impl Scheduler {
         };
         let lease = lease.clone();
         let state = self.roster.get(lease.slot);
-        let policy = &self.config.breaker;
-        let probes = state.is_some_and(|it| it.breaker.is_probing(lease.sequence, policy, now));
-        let source = self.source_of(&lease, probes || !lease.probe);
+        let holds =
+            |state: &AccountState| state.breaker.holds(lease.sequence, &self.config.breaker, now);
+        let source = self.source_of(&lease, !lease.probe || state.is_some_and(holds));
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
             self.stats.usage.add(usage);
@@ -298,7 +300,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let (model, selector) = self.intern(&query, request);
         let source = Source { model, selector, class: request.class, heard: true };
         self.feedback(now).apply(slot, outcome, &source);

@@ -341,7 +341,7 @@ struct Survey {
     tied: u32,
     /// The caller's place among the tied.
     sharded: Option<Slot>,
-    /// The caller's place among all that are eligible.
+    /// The caller's place among all that are eligible, reserves only if there is no other.
     pinned: Option<Slot>,
     /// The account that degraded serving would use.
     degraded: Option<Slot>,
@@ -379,6 +379,8 @@ fn survey(query: &Query<'_>, view: &View<'_>) -> Survey {
             Ok(()) => {
                 let place = query.caller.map(|caller| (shard::distance(caller, state), slot));
                 pass.candidate(slot, rank::key(state, slot, query, view), ranking.ties, place);
+                let reserve = state.fallback_only;
+                nearer(&mut pass.nearest, place.map(|(it, slot)| ((reserve, it), slot)));
             }
             Err(rejection) => {
                 refusal.tally.add(rejection.reason);
@@ -412,13 +414,13 @@ struct Pass {
     best: Option<(RankKey, Slot)>,
     tied: u32,
     nearest_tied: Option<(Distance, Slot)>,
-    nearest: Option<(Distance, Slot)>,
+    /// Reserves come after all others here too.
+    nearest: Option<((bool, Distance), Slot)>,
     degraded: Option<(Timestamp, Slot)>,
 }
 
 impl Pass {
     fn candidate(&mut self, slot: Slot, key: RankKey, ties: Ties, place: Option<(Distance, Slot)>) {
-        nearer(&mut self.nearest, place);
         let order = self.best.map(|(best, _)| key.tie(ties).cmp(&best.tie(ties)));
         match order {
             Some(Ordering::Greater) => return,
@@ -444,7 +446,7 @@ impl Pass {
 }
 
 /// Keeps the nearer of two places; the earlier one when they are equally near.
-fn nearer(nearest: &mut Option<(Distance, Slot)>, place: Option<(Distance, Slot)>) {
+fn nearer<D: Copy + Ord>(nearest: &mut Option<(D, Slot)>, place: Option<(D, Slot)>) {
     if let Some((distance, _)) = place
         && nearest.is_none_or(|(so_far, _)| distance < so_far)
     {

@@ -39,7 +39,7 @@ pub struct Stickiness {
     pub refresh: Refresh,
     /// Whether a caller's models and selectors share one binding. Default off. Together with
     /// `no_fallback` it is the strict pin: the caller's first account is its shard over all
-    /// eligible accounts whatever their rank.
+    /// eligible accounts whatever their rank, reserves aside.
     pub bind_by_caller_only: bool,
     /// How long a request may wait for the first account of its trail. Default 0: never. The
     /// answer is [`Unavailable::wait`](crate::Unavailable::wait).

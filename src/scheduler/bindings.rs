@@ -43,7 +43,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
@@ -55,7 +55,7 @@ impl Scheduler {
     /// Removes the binding of the request's caller, model and selector; whether there was one.
     pub fn unbind(&mut self, request: &Request<'_>, now: Timestamp) -> bool {
         self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Some(key) = query.binding_key(&self.config) else {
             return false;
         };
@@ -96,7 +96,7 @@ impl Scheduler {
     #[must_use]
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let policy = &self.config.sticky;
         let binding = self.bindings.alive(&query.binding_key(&self.config)?, policy, now)?;
         let slots = binding.trail.in_order(policy.order);
@@ -117,7 +117,7 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
-        let query = Query::of_lease(lease, &self.names, &self.config);
+        let query = Query::of_lease(lease, &self.names);
         if let Some((key, tenant)) = lease.binding
             && self.is_in_service(lease.slot, now)
             && self.bind_key(key, tenant, lease.slot, &query, now)
@@ -133,7 +133,7 @@ impl Scheduler {
             && let Some((key, tenant)) = lease.binding
             && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
-            let query = Query::of_lease(lease, &self.names, &self.config);
+            let query = Query::of_lease(lease, &self.names);
             self.bind_key(key, tenant, lease.slot, &query, now);
         }
     }

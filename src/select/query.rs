@@ -28,13 +28,13 @@ pub(crate) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    pub(crate) fn new(request: &Request<'a>, names: &Names, config: &Config) -> Self {
+    pub(crate) fn new(request: &Request<'a>, names: &Names) -> Self {
         let canonical = request.model.map(|model| names.canonical(model));
         Self {
             caller: request.caller,
             model: names.find_model(request.model),
             selector: names.find_selector(request.selector),
-            metered: canonical.is_none_or(|model| !config.unmetered.contains(model)),
+            metered: canonical.is_none_or(|model| names.is_metered(model)),
             excluded: request.excluded,
             cost: request.cost,
             affinity: request.affinity,
@@ -43,23 +43,18 @@ impl<'a> Query<'a> {
     }
 
     /// The request that holds a lease, as far as cooldowns concern it.
-    pub(crate) fn of_lease(lease: &LeaseState, names: &Names, config: &Config) -> Self {
+    pub(crate) fn of_lease(lease: &LeaseState, names: &Names) -> Self {
         let named = |id: Option<NameId>| id.map_or(Named::Absent, Named::Known);
-        let unmetered = |model: NameId| config.unmetered.contains(names.text(model));
         Self {
             caller: None,
             model: named(lease.model),
             selector: named(lease.selector),
-            metered: !lease.model.is_some_and(unmetered),
+            metered: lease.model.is_none_or(|model| names.is_metered(names.text(model))),
             excluded: &[],
             cost: lease.cost,
             affinity: Affinity::default(),
             waited: None,
         }
-    }
-
-    pub(crate) fn model_is_absent(&self) -> bool {
-        self.model == Named::Absent
     }
 
     /// Whether a cooldown on `target` applies to this request.

@@ -119,19 +119,17 @@ impl Breaker {
         }
     }
 
-    /// Whether `lease` is a probe that holds its place.
-    pub(crate) fn is_probing(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let mut live = self.probes.iter().filter(|it| !it.seen.is_over(policy.probe_timeout, now));
-        live.any(|probe| probe.lease == lease)
+    /// Whether the probe of `lease` still holds its place.
+    pub(crate) fn holds(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
+        let probe = self.probes.iter().find(|probe| probe.lease == lease);
+        probe.is_some_and(|probe| !probe.seen.is_over(policy.probe_timeout, now))
     }
 
     /// Frees the probe of `lease`; whether it held its place to the end.
     pub(crate) fn release(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let Some(index) = self.probes.iter().position(|probe| probe.lease == lease) else {
-            return false;
-        };
-        let probe = self.probes.remove(index);
-        !probe.seen.is_over(policy.probe_timeout, now)
+        let held = self.holds(lease, policy, now);
+        self.probes.retain(|probe| probe.lease != lease);
+        held
     }
 
     /// Counts an error; whether the breaker should open now.
