@@ -61,9 +61,8 @@ impl Feedback<'_> {
         self.note_health(slot, outcome);
         let Config { cooldown, .. } = self.config;
         match *outcome {
-            Outcome::Success { ref usage } => {
+            Outcome::Success { .. } => {
                 let closed = self.update(slot, |state| {
-                    state.usage.add(usage);
                     state.cooldowns.relax(|target| source.concerns(target));
                     source.heard && state.breaker.success()
                 });

@@ -15,12 +15,13 @@ use crate::feedback::{Feedback, Source};
 use crate::grant::{Grant, Path, Preview, Ticket};
 use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
-use crate::outcome::{Outcome, QuotaReading, Settlement};
+use crate::outcome::{Outcome, QuotaReading, Settlement, Usage};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
+use crate::select::decision::{Affair, Choice, Sighting};
 use crate::select::query::{Query, View};
-use crate::select::{Affair, Choice, Sighting, decide, decide_for};
+use crate::select::{decide, decide_for};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::stats::Stats;
@@ -204,11 +205,8 @@ impl Scheduler {
         let source = self.release(&lease, now);
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
             let beyond = usage.billable().saturating_sub(lease.cost);
-            if let Some(state) = self.roster.get_mut(lease.slot) {
-                state.windows.take_tokens(beyond, now);
-            }
+            self.count_usage(lease.slot, usage, beyond, now);
             self.bind_served(&lease, usage, now);
         }
         Settlement::Settled
@@ -279,9 +277,6 @@ impl Scheduler {
             |state: &AccountState| state.breaker.holds(lease.sequence, &self.config.breaker, now);
         let source = self.source_of(&lease, !lease.probe || state.is_some_and(holds));
         self.feedback(now).apply(lease.slot, outcome, &source);
-        if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
-        }
         Settlement::Settled
     }
 
@@ -305,7 +300,7 @@ impl Scheduler {
         let source = Source { model, selector, class: request.class, heard: true };
         self.feedback(now).apply(slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
+            self.count_usage(slot, usage, 0, now);
         }
         Ok(())
     }
@@ -344,6 +339,15 @@ impl Scheduler {
         self.events.drain_into(into);
     }
 
+    /// Adds up what a success used, of which `beyond` is charged to the token window now.
+    fn count_usage(&mut self, slot: Slot, usage: &Usage, beyond: u64, now: Timestamp) {
+        self.stats.usage.add(usage);
+        if let Some(state) = self.roster.get_mut(slot) {
+            state.usage.add(usage);
+            state.windows.take_tokens(beyond, now);
+        }
+    }
+
     /// Moves the time on: frees silent leases and counts out lapsed bindings.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
@@ -374,6 +378,7 @@ impl Scheduler {
             bindings: &self.bindings,
             origin: self.origin,
             next_sequence: self.next_sequence,
+            vacated: None,
             now,
         }
     }

@@ -97,6 +97,8 @@ pub(crate) struct View<'a> {
     pub(crate) origin: u32,
     /// The number of the next ticket.
     pub(crate) next_sequence: u64,
+    /// The account on which the decision frees the caller's own place.
+    pub(crate) vacated: Option<Slot>,
     pub(crate) now: Timestamp,
 }
 
@@ -111,12 +113,14 @@ impl View<'_> {
         state.load.in_flight.saturating_sub(silent)
     }
 
-    /// Callers bound to an account, without those whose bindings are about to be counted out.
+    /// Callers bound to an account, without those whose bindings are about to be counted out, and
+    /// without the one whose place the decision frees.
     pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
         let policy = &self.config.sticky;
         let overdue = self.bindings.overdue(policy, self.now);
         let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
-        state.load.bound.saturating_sub(u32::try_from(here.count()).unwrap_or(u32::MAX))
+        let gone = here.count() + usize::from(self.vacated == Some(slot));
+        state.load.bound.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
     }
 
     /// What lets an account's breaker pass the next request.

@@ -1,5 +1,7 @@
 //! Timelines that read like the cases: `pick`, `turn`, `ok`, `fail`, `block` at given milliseconds.
 
+use std::borrow::Borrow;
+
 use account_pool::config::{Backoff, Degraded, Order, Shard, Term};
 use account_pool::{
     Account, AccountId, AccountView, Affinity, BlockScope, Config, Dimension, Grant, Millis,
@@ -309,8 +311,32 @@ impl Scenario {
     }
 
     /// An outcome without a lease, of a request like `ask`.
-    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: &Outcome) {
-        self.scheduler.observe(account, &ask.request(), outcome, at(t)).unwrap();
+    pub(crate) fn observe(
+        &mut self,
+        t: u64,
+        account: &str,
+        ask: &Ask,
+        outcome: impl Borrow<Outcome>,
+    ) {
+        self.scheduler.observe(account, &ask.request(), outcome.borrow(), at(t)).unwrap();
+    }
+
+    /// `count` network errors in a row.
+    pub(crate) fn errors(&mut self, t: u64, account: &str, count: usize) {
+        for _ in 0..count {
+            self.observe(t, account, &anyone(), Outcome::Network);
+        }
+    }
+
+    /// Tries that very account; the lease stays in flight.
+    pub(crate) fn pick_on(
+        &mut self,
+        t: u64,
+        account: &str,
+        ask: &Ask,
+    ) -> Result<Held, Unavailable> {
+        let grant = self.scheduler.acquire(account, &ask.request(), at(t))?;
+        Ok(Held { account: grant.account.to_string(), ticket: grant.ticket, grant })
     }
 
     /// An outcome that is known before the lease ends.
