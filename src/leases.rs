@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
+use crate::state::window::Taken;
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::{Millis, Timestamp};
 
@@ -38,8 +39,8 @@ pub(crate) struct LeaseState {
     pub(crate) selector: Option<NameId>,
     /// What a success binds.
     pub(crate) binding: Option<(BindingKey, Tenant)>,
-    /// Tokens charged at selection.
-    pub(crate) cost: u64,
+    /// What was charged at selection.
+    pub(crate) taken: Taken,
     pub(crate) class: TrafficClass,
     /// Whether it probes a half-open breaker.
     pub(crate) probe: bool,

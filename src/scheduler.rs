@@ -225,7 +225,7 @@ impl Scheduler {
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
             self.stats.usage.add(usage);
-            let beyond = usage.billable().saturating_sub(lease.cost);
+            let beyond = usage.billable().saturating_sub(lease.taken.tokens);
             if let Some(state) = self.roster.get_mut(lease.slot) {
                 state.windows.take_tokens(beyond, now);
             }
@@ -259,7 +259,7 @@ impl Scheduler {
         let Some(state) = self.roster.get_mut(lease.slot) else {
             return false;
         };
-        let refunded = state.windows.give_back(lease.cost, lease.taken_at, now);
+        let refunded = state.windows.give_back(lease.taken, lease.taken_at, now);
         self.stats.refunded += u64::from(refunded);
         refunded
     }
@@ -446,7 +446,7 @@ impl Scheduler {
         self.stats.selected.add(path);
 
         let state = self.roster.get_mut(slot).expect("a decision chooses an account of the roster");
-        state.reserve(query.cost, self.turn, now);
+        let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
 
@@ -462,7 +462,7 @@ impl Scheduler {
             model,
             selector,
             binding,
-            cost: query.cost,
+            taken,
             class: request.class,
             probe,
             epoch,

@@ -16,7 +16,7 @@ use self::health::Health;
 use self::load::Load;
 use self::quota::Quota;
 use self::usage::UsageTotals;
-use self::window::Windows;
+use self::window::{Taken, Windows};
 use crate::account::{Account, AccountId, Entitlement, Plan, Status};
 use crate::config::BreakerPolicy;
 use crate::names::{NameId, Named, Names};
@@ -105,11 +105,11 @@ impl AccountState {
     }
 
     /// Takes what a lease needs from every limit.
-    pub(crate) fn reserve(&mut self, cost: u64, turn: u64, now: Timestamp) {
-        self.windows.take(cost, now);
+    pub(crate) fn reserve(&mut self, cost: u64, turn: u64, now: Timestamp) -> Taken {
         self.load.in_flight = self.load.in_flight.saturating_add(1);
         self.load.last_used = now;
         self.load.turn = turn;
+        self.windows.take(cost, now)
     }
 
     /// How long it has been in the pool.

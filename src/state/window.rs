@@ -8,6 +8,13 @@ use crate::time::{Millis, Timestamp};
 /// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
 pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
 
+/// What one lease took from the windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    pub(crate) requests: u64,
+    pub(crate) tokens: u64,
+}
+
 /// What an account took from its rate limits. One log serves all request windows, so that
 /// replacing the limits keeps the usage.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,36 +55,39 @@ impl Windows {
         self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
     }
 
-    /// Takes one request and `cost` tokens.
-    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) {
+    /// Takes one request and `cost` tokens; says what was counted.
+    pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Taken {
+        let mut taken = Taken { requests: 0, tokens: self.take_tokens(cost, now) };
         if let Some(span) = self.request_span() {
             self.requests.prune(span, now);
             self.requests.add(1, now);
+            taken.requests = 1;
         }
-        self.take_tokens(cost, now);
+        taken
     }
 
-    /// Takes `amount` tokens.
-    pub(crate) fn take_tokens(&mut self, amount: u64, now: Timestamp) {
-        if let Some(limit) = self.token_limit
-            && amount > 0
-        {
-            self.tokens.prune(limit.per, now);
-            self.tokens.add(amount, now);
-        }
+    /// Takes `amount` tokens; says how many were counted.
+    pub(crate) fn take_tokens(&mut self, amount: u64, now: Timestamp) -> u64 {
+        let Some(limit) = self.token_limit.filter(|_| amount > 0) else {
+            return 0;
+        };
+        self.tokens.prune(limit.per, now);
+        self.tokens.add(amount, now);
+        amount
     }
 
-    /// Gives back the request and `cost` tokens taken at `taken`; whether a request slot was
-    /// still in a window.
-    pub(crate) fn give_back(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> bool {
+    /// Gives back what was taken at `at`; whether a request slot was still in a window.
+    pub(crate) fn give_back(&mut self, taken: Taken, at: Timestamp, now: Timestamp) -> bool {
         if let Some(limit) = self.token_limit
-            && cost > 0
-            && !taken.is_over(limit.per, now)
+            && taken.tokens > 0
+            && !at.is_over(limit.per, now)
         {
-            self.tokens.take_back(cost, taken);
+            self.tokens.take_back(taken.tokens, at);
         }
         match self.request_span() {
-            Some(span) if !taken.is_over(span, now) => self.requests.take_back(1, taken),
+            Some(span) if taken.requests > 0 && !at.is_over(span, now) => {
+                self.requests.take_back(taken.requests, at)
+            }
             _ => false,
         }
     }
