@@ -375,6 +375,7 @@ impl Scheduler {
             bindings: &self.bindings,
             origin: self.origin,
             next_sequence: self.next_sequence,
+            vacated: None,
             now,
         }
     }

@@ -93,12 +93,12 @@ pub(crate) fn decide(query: &Query<'_>, view: &View<'_>) -> Decision {
         return require(query, view);
     }
     if !query.is_sticky(view.config) {
-        return Decision { outcome: survey(query, view).choose(), affair: Affair::None };
+        return Decision { outcome: survey(query, view, None).choose(), affair: Affair::None };
     }
     match look_up(query, view) {
         Found::Binding(key, binding) => follow(key, binding, query, view),
         Found::Nothing(affair) => {
-            let survey = survey(query, view);
+            let survey = survey(query, view, None);
             let strict = view.config.sticky.strict_pin();
             let outcome = if strict { survey.pin() } else { survey.choose() };
             Decision { outcome, affair }
@@ -118,14 +118,30 @@ pub(crate) fn decide_for(
         return Err(Unavailable::because(unknown, view.now));
     };
     let binding = query.binding_key(view.config).and_then(|key| view.bindings.peek(&key));
-    let bound = binding.is_some_and(|binding| {
-        let alive = !binding.has_lapsed(&view.config.sticky, view.now);
-        alive && binding.trail.stops().iter().any(|stop| stop.slot == slot)
-    });
-    match eligible(state, slot, bound, query, view) {
+    let policy = &view.config.sticky;
+    let until = binding.and_then(|it| it.trail.stays_until(slot, it.lapses(policy), policy));
+    match judge(state, slot, until, query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
         Err(rejection) => Err(Unavailable::because(rejection, view.now)),
     }
+}
+
+/// The verdict on an account to which the caller is bound until then. One that outlasts the
+/// binding is that of a caller without.
+fn judge(
+    state: &AccountState,
+    slot: Slot,
+    bound_until: Option<Timestamp>,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> Result<(), Rejection> {
+    if let Some(end) = bound_until.filter(|&end| view.now < end) {
+        match eligible(state, slot, true, query, view) {
+            Err(rejection) if rejection.lift.deadline().is_some_and(|free_at| free_at >= end) => {}
+            verdict => return verdict,
+        }
+    }
+    eligible(state, slot, false, query, view)
 }
 
 enum Found<'a> {
@@ -165,11 +181,35 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
         }
         Err(rejection) => {
             let mut refusal = Unavailable::because(rejection, view.now);
-            let lapses = binding.last_used.plus(policy.time_to_idle);
-            refusal.retry_at = refusal.retry_at.filter(|&retry_at| retry_at < lapses);
+            refusal.retry_at = required_at(slot, rejection.lift, &trail, binding, query, view);
             refused(refusal)
         }
     }
+}
+
+/// When the first account of a trail will be free for a caller that takes no other: the one that
+/// is first now, or, once its cache is cold, the most recent one.
+fn required_at(
+    first: Slot,
+    lift: Lift,
+    trail: &Trail,
+    binding: &Binding,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> Option<Timestamp> {
+    let policy = &view.config.sticky;
+    let lapses = binding.lapses(policy);
+    let leaves = trail.stays_until(first, lapses, policy)?;
+    let free_at = lift.deadline().filter(|&free_at| free_at < leaves);
+    let then_free_at = || {
+        let recent = trail.stops().first()?.slot;
+        let lift = match eligible(view.roster.get(recent)?, recent, true, query, view) {
+            Ok(()) => Lift::At(leaves),
+            Err(rejection) => rejection.lift,
+        };
+        lift.deadline().map(|free_at| free_at.max(leaves)).filter(|&free_at| free_at < lapses)
+    };
+    free_at.or_else(then_free_at)
 }
 
 /// Decides for a caller that is bound.
@@ -216,9 +256,12 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
+    let bound = (!gone).then(|| (&trail, lapses_if_refused(binding, view)));
+    let counted = binding.trail.first(policy.order);
+    let vacated = counted.filter(|_| gone || trail.first(policy.order) != counted);
+    let outcome = survey(query, &View { vacated, ..*view }, bound).choose();
     let trail = (!gone).then_some(trail);
-    let affair = Affair::Found { key, trail, result: Sighting::ColdMove };
-    Decision { outcome: survey(query, view).choose(), affair }
+    Decision { outcome, affair: Affair::Found { key, trail, result: Sighting::ColdMove } }
 }
 
 fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a AccountState)> {
@@ -250,7 +293,7 @@ fn relief(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> Option<Ch
     if !state.fallback_only {
         return None;
     }
-    let choice = survey(query, view).choose().ok()?;
+    let choice = survey(query, view, None).choose().ok()?;
     let relieves = view.roster.get(choice.slot).is_some_and(|other| !other.fallback_only);
     (relieves && choice.path != Path::Degraded).then_some(choice)
 }
@@ -292,19 +335,23 @@ fn refuse_elsewhere(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> Unavailable {
-    let policy = &view.config.sticky;
-    let last_used = match policy.refresh {
-        Refresh::OnLookup => view.now,
-        Refresh::OnSuccess => binding.last_used,
-    };
-    let lapses = last_used.plus(policy.time_to_idle);
-    let elsewhere = match survey(query, view).choose() {
+    let lapses = lapses_if_refused(binding, view);
+    let elsewhere = match survey(query, view, None).choose() {
         Ok(_) => Some(lapses),
         Err(refusal) => refusal.retry_at.map(|retry_at| retry_at.max(lapses)),
     };
     let mut refusal = Unavailable::because(rejection, view.now);
-    refusal.retry_at = refusal.retry_at.into_iter().chain(elsewhere).min();
+    refusal.retry_at = refusal.retry_at.filter(|&free_at| free_at < lapses).or(elsewhere);
     refusal
+}
+
+/// When a binding lapses whose look-up is refused now.
+fn lapses_if_refused(binding: &Binding, view: &View<'_>) -> Timestamp {
+    let policy = &view.config.sticky;
+    match policy.refresh {
+        Refresh::OnLookup => view.now.plus(policy.time_to_idle),
+        Refresh::OnSuccess => binding.lapses(policy),
+    }
 }
 
 /// What one pass over the accounts found.
@@ -341,8 +388,9 @@ impl Survey {
     }
 }
 
-/// Passes once over the accounts: filter, rank, tie, shard.
-fn survey(query: &Query<'_>, view: &View<'_>) -> Survey {
+/// Passes once over the accounts: filter, rank, tie, shard. `bound` is the caller's trail, none of
+/// which can serve now, with the time when its binding lapses.
+fn survey(query: &Query<'_>, view: &View<'_>, bound: Option<(&Trail, Timestamp)>) -> Survey {
     let ranking = &view.config.rank;
     let mut pass = Pass::default();
     let mut refusal = Unavailable::new(view.now);
@@ -353,7 +401,12 @@ fn survey(query: &Query<'_>, view: &View<'_>) -> Survey {
                 let place = query.caller.map(|caller| (shard::distance(caller, state), slot));
                 pass.candidate(slot, rank::key(state, slot, query, view), ranking.ties, place);
             }
-            Err(rejection) => {
+            Err(unbound) => {
+                let until = bound.and_then(|(trail, lapses)| {
+                    trail.stays_until(slot, lapses, &view.config.sticky)
+                });
+                let bound = until.and_then(|_| judge(state, slot, until, query, view).err());
+                let rejection = bound.unwrap_or(unbound);
                 refusal.tally.add(rejection.reason);
                 refusal.retry_at = earliest(refusal.retry_at, rejection.firm.deadline());
                 loaded |= rejection.is_load_only();

@@ -19,7 +19,7 @@ pub(crate) fn eligible(
     view: &View<'_>,
 ) -> Result<(), Rejection> {
     let mut verdict = Verdict::default();
-    verdict.standing(state, bound, query, view);
+    verdict.standing(state, slot, bound, query, view);
     verdict.request(state, query);
     verdict.trouble(state, query, view);
     verdict.capacity(state, slot, query, view);
@@ -32,7 +32,14 @@ struct Verdict(Option<Rejection>);
 
 impl Verdict {
     /// What the operator and the upstream say about the account as such.
-    fn standing(&mut self, state: &AccountState, bound: bool, query: &Query<'_>, view: &View<'_>) {
+    fn standing(
+        &mut self,
+        state: &AccountState,
+        slot: Slot,
+        bound: bool,
+        query: &Query<'_>,
+        view: &View<'_>,
+    ) {
         match state.standing() {
             Status::Disabled => self.firm(Reason::Disabled, Lift::Never),
             Status::Banned => self.firm(Reason::Banned, Lift::Never),
@@ -48,7 +55,7 @@ impl Verdict {
             self.firm(Reason::Draining, Lift::Never);
         }
         let limit = view.config.sticky.binding_limit.filter(|limit| limit.refuse);
-        if limit.is_some_and(|limit| state.load.bound >= limit.callers)
+        if limit.is_some_and(|limit| view.bound(state, slot) >= limit.callers)
             && query.is_sticky(view.config)
         {
             self.firm(Reason::BindingLimit, Lift::Never);

@@ -79,10 +79,17 @@ pub(crate) struct View<'a> {
     pub(crate) origin: u32,
     /// The number of the next ticket.
     pub(crate) next_sequence: u64,
+    /// The account on which the decision frees the caller's own place.
+    pub(crate) vacated: Option<Slot>,
     pub(crate) now: Timestamp,
 }
 
 impl View<'_> {
+    /// Callers bound to an account, without the one whose binding is being dropped.
+    pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
+        state.load.bound.saturating_sub(u32::from(self.vacated == Some(slot)))
+    }
+
     /// Leases held on an account, without those that the reaper is about to free.
     pub(crate) fn in_flight(&self, state: &AccountState, slot: Slot) -> u32 {
         let Some(timeout) = self.config.lease_timeout else {

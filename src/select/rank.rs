@@ -72,7 +72,7 @@ pub(crate) fn weigh(
         Term::Trouble => (trouble(state, query, view), 6),
         Term::Quota => (quota_steps_missing(state, view), 7),
         Term::Headroom => (FULL_HEADROOM - coarse_headroom(state, view), 33),
-        Term::BoundCallers => (state.load.bound.into(), 16),
+        Term::BoundCallers => (view.bound(state, slot).into(), 16),
         Term::QuotaReset => {
             let reset = state.quota.next_reset(now).map(|reset| reset.as_millis() / 1_000);
             (reset.unwrap_or(u64::MAX), 32)

@@ -24,6 +24,11 @@ impl Binding {
     pub(crate) fn has_lapsed(&self, policy: &Stickiness, now: Timestamp) -> bool {
         self.last_used.is_over(policy.time_to_idle, now)
     }
+
+    /// When it will have been silent too long.
+    pub(crate) fn lapses(&self, policy: &Stickiness) -> Timestamp {
+        self.last_used.plus(policy.time_to_idle)
+    }
 }
 
 /// A binding that changed the account under which it counts; `None` is no account.

@@ -48,6 +48,19 @@ impl Trail {
         &self.stops
     }
 
+    /// When `slot` leaves the trail by time alone, in a binding that lapses at `lapses`; `None` when
+    /// it is not in it.
+    pub(crate) fn stays_until(
+        &self,
+        slot: Slot,
+        lapses: Timestamp,
+        policy: &Stickiness,
+    ) -> Option<Timestamp> {
+        let index = self.stops.iter().position(|stop| stop.slot == slot)?;
+        let cold_at = self.stops[index].at.plus(policy.cache_lifetime);
+        Some(if index == 0 { lapses } else { lapses.min(cold_at) })
+    }
+
     /// `slot` has served at `now`: it becomes the most recent account, and the one that served
     /// longest ago gives way if the trail is full.
     pub(crate) fn served(&mut self, slot: Slot, policy: &Stickiness, now: Timestamp) {
