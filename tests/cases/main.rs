@@ -4,3 +4,6 @@
 #![allow(dead_code, reason = "the scenario helper is shared by all classes")]
 
 mod scenario;
+mod threads;
+
+mod windows;

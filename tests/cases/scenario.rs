@@ -307,6 +307,29 @@ impl Scenario {
     pub(crate) fn bound_to(&self, t: u64, ask: &Ask) -> Option<String> {
         self.scheduler.peek(&ask.request(), at(t)).map(|view| view.trail[0].to_string())
     }
+
+    /// An outcome of a request that the scheduler did not hand out.
+    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: Outcome) {
+        self.scheduler.observe(account, &ask.request(), &outcome, at(t)).unwrap();
+    }
+
+    /// `count` network errors in a row.
+    pub(crate) fn errors(&mut self, t: u64, account: &str, count: usize) {
+        for _ in 0..count {
+            self.observe(t, account, &anyone(), Outcome::Network);
+        }
+    }
+
+    /// Tries that very account; the lease stays in flight.
+    pub(crate) fn pick_on(
+        &mut self,
+        t: u64,
+        account: &str,
+        ask: &Ask,
+    ) -> Result<Held, Unavailable> {
+        let grant = self.scheduler.acquire(account, &ask.request(), at(t))?;
+        Ok(Held { account: grant.account.to_string(), ticket: grant.ticket, grant })
+    }
 }
 
 /// A throttle of the account, with a hint in milliseconds.
