@@ -59,9 +59,8 @@ impl Feedback<'_> {
         self.note_health(slot, outcome);
         let Config { cooldown, .. } = self.config;
         match *outcome {
-            Outcome::Success { ref usage } => {
+            Outcome::Success { .. } => {
                 self.update(slot, |state| {
-                    state.usage.add(usage);
                     state.cooldowns.relax(|target| source.concerns(target));
                     if source.heard {
                         state.breaker.success();

@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigError, Refresh};
 use crate::feedback::{Feedback, Source};
 use crate::leases::{LeaseState, Leases, Ticket};
 use crate::names::{NameId, Named, Names};
-use crate::outcome::{Outcome, QuotaReading, Settlement};
+use crate::outcome::{Outcome, QuotaReading, Settlement, Usage};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
@@ -224,7 +224,7 @@ impl Scheduler {
         let source = self.release(&lease, now);
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
+            self.note_usage(lease.slot, usage);
             let beyond = usage.billable().saturating_sub(lease.taken.tokens);
             if let Some(state) = self.roster.get_mut(lease.slot) {
                 state.windows.take_tokens(beyond, now);
@@ -286,7 +286,8 @@ impl Scheduler {
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the response headers
-    /// announce while the body still streams. The lease stays in flight.
+    /// announce while the body still streams. The lease stays in flight; what it used is counted
+    /// when it ends.
     pub fn report(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
         let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
@@ -318,7 +319,7 @@ impl Scheduler {
         let source = Source { model, selector, class: request.class, heard: true };
         self.feedback(now).apply(slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
+            self.note_usage(slot, usage);
         }
         Ok(())
     }
@@ -493,6 +494,14 @@ impl Scheduler {
             selector: lease.selector,
             class: lease.class,
             heard: probe_counts && epoch == Some(lease.epoch),
+        }
+    }
+
+    /// Adds up what a success used.
+    fn note_usage(&mut self, slot: Slot, usage: &Usage) {
+        self.stats.usage.add(usage);
+        if let Some(state) = self.roster.get_mut(slot) {
+            state.usage.add(usage);
         }
     }
 
