@@ -6,4 +6,6 @@
 mod scenario;
 mod threads;
 
+mod concurrency;
+mod fairness;
 mod windows;
