@@ -20,6 +20,7 @@ use crate::roster::{Departed, Roster};
 use crate::select::query::{Query, View};
 use crate::select::{Affair, Choice, Path, decide, decide_for};
 use crate::slot::Slot;
+use crate::state::AccountState;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::{Millis, Timestamp};
@@ -294,7 +295,10 @@ impl Scheduler {
             return self.note_late(ticket, outcome, now);
         };
         let lease = lease.clone();
-        let source = self.source_of(&lease, lease.probe);
+        let policy = &self.config.breaker;
+        let probing = |state: &AccountState| state.breaker.is_probing(lease.sequence, policy, now);
+        let probe_counts = !lease.probe || self.roster.get(lease.slot).is_some_and(probing);
+        let source = self.source_of(&lease, probe_counts);
         self.feedback(now).apply(lease.slot, outcome, &source);
         Settlement::Settled
     }

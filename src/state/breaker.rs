@@ -111,6 +111,12 @@ impl Breaker {
         }
     }
 
+    /// Whether `lease` is a probe that holds its place.
+    pub(crate) fn is_probing(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
+        let mut live = self.probes.iter().filter(|it| !it.seen.is_over(policy.probe_timeout, now));
+        live.any(|probe| probe.lease == lease)
+    }
+
     /// Frees the probe of `lease`; whether it held its place to the end.
     pub(crate) fn release(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
         let Some(index) = self.probes.iter().position(|probe| probe.lease == lease) else {
