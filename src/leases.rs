@@ -6,7 +6,7 @@ use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
 use crate::state::window::Taken;
-use crate::sticky::{BindingKey, Tenant};
+use crate::sticky::Conversation;
 use crate::time::{Millis, Timestamp};
 
 /// The right to end one lease of a [`Scheduler`](crate::Scheduler), once.
@@ -37,8 +37,7 @@ pub(crate) struct LeaseState {
     pub(crate) taken_at: Timestamp,
     pub(crate) model: Option<NameId>,
     pub(crate) selector: Option<NameId>,
-    /// What a success binds.
-    pub(crate) binding: Option<(BindingKey, Tenant)>,
+    pub(crate) conversation: Option<Conversation>,
     /// What was charged at selection.
     pub(crate) taken: Taken,
     pub(crate) class: TrafficClass,

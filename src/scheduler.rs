@@ -22,7 +22,7 @@ use crate::select::{Affair, Choice, Path, decide, decide_for};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::stats::Stats;
-use crate::sticky::{BindingKey, Bindings};
+use crate::sticky::{BindingKey, Bindings, Conversation};
 use crate::time::{Millis, Timestamp};
 
 /// The scheduler as a value: owns every account's state and answers synchronously.
@@ -456,18 +456,14 @@ impl Scheduler {
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
 
-        let caller = query.caller.filter(|_| query.is_sticky(&self.config));
-        let binding = caller.map(|caller| {
-            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            (key, caller.tenant)
-        });
+        let conversation = self.conversation(query, model, selector);
         let lease = LeaseState {
             sequence,
             slot,
             taken_at: now,
             model,
             selector,
-            binding,
+            conversation,
             taken,
             class: request.class,
             probe,
@@ -478,6 +474,18 @@ impl Scheduler {
         let index = self.leases.insert(lease, now);
         let ticket = Ticket { origin: self.origin, index, sequence, slot };
         Grant { account, ticket, path, tied }
+    }
+
+    /// The conversation of a request whose names are known, if it may be bound.
+    fn conversation(
+        &self,
+        query: &Query<'_>,
+        model: Option<NameId>,
+        selector: Option<NameId>,
+    ) -> Option<Conversation> {
+        let caller = query.caller.filter(|_| query.is_sticky(&self.config))?;
+        let key = BindingKey::new(caller, model, selector, &self.config.sticky);
+        Some(Conversation { key, tenant: caller.tenant, metered: query.metered })
     }
 
     /// Frees what a lease held, its rate slots aside; says how its outcome counts.

@@ -170,7 +170,7 @@ fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
     let Found::Binding(key, binding) = look_up(query, view) else {
         return refused(unbound);
     };
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = binding.trail.current(|slot| has_left(slot, query.metered, view), policy, view.now);
     let Some((slot, state)) = first(&trail, policy.order, view) else {
         return refused(unbound);
     };
@@ -215,7 +215,7 @@ fn required_at(
 /// Decides for a caller that is bound.
 fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Decision {
     let policy = &view.config.sticky;
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let trail = binding.trail.current(|slot| has_left(slot, query.metered, view), policy, view.now);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
 
     for (place, slot) in trail.in_order(policy.order).enumerate() {
@@ -269,9 +269,9 @@ fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a 
     Some((slot, view.roster.get(slot)?))
 }
 
-/// Whether an account leaves the trails: gone, switched off, without a valid credential, or out of
-/// quota for longer than any cache lives.
-pub(crate) fn has_left(slot: Slot, view: &View<'_>) -> bool {
+/// Whether an account leaves a conversation's trail: gone, switched off, without a valid
+/// credential, or out of the quota that a metered model draws on for longer than any cache lives.
+pub(crate) fn has_left(slot: Slot, metered: bool, view: &View<'_>) -> bool {
     let Some(state) = view.roster.get(slot) else {
         return true;
     };
@@ -280,7 +280,8 @@ pub(crate) fn has_left(slot: Slot, view: &View<'_>) -> bool {
     }
     let until = |dimension| state.cooldowns.until(Target::Account, dimension, view.now);
     let cold_at = view.now.plus(view.config.sticky.cache_lifetime);
-    until(Dimension::Auth).is_some() || until(Dimension::Quota).is_some_and(|end| end > cold_at)
+    let is_dry = || metered && until(Dimension::Quota).is_some_and(|end| end > cold_at);
+    until(Dimension::Auth).is_some() || is_dry()
 }
 
 /// Whether what keeps the account away is a passing block rather than its standing.

@@ -61,5 +61,14 @@ impl std::hash::Hash for BindingKey {
     }
 }
 
+/// What a success binds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Conversation {
+    pub(crate) key: BindingKey,
+    pub(crate) tenant: Tenant,
+    /// Whether its model draws on the accounts' quota.
+    pub(crate) metered: bool,
+}
+
 /// The tenant of a binding.
 pub(crate) type Tenant = u64;

@@ -11,7 +11,7 @@ use crate::select::query::Query;
 use crate::slot::Slot;
 use crate::state::usage::UsageTotals;
 use crate::sticky::trail::Trail;
-use crate::sticky::{Binding, BindingKey, Shift, Tenant};
+use crate::sticky::{Binding, BindingKey, Conversation, Shift, Tenant};
 use crate::time::Timestamp;
 
 /// Where a conversation is bound.
@@ -43,10 +43,11 @@ impl Scheduler {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
         let query = Query::new(request, &self.names, &self.config);
-        if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
+        if query.is_sticky(&self.config) {
             let (model, selector) = self.intern(&query, request);
-            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            self.bind_key(key, caller.tenant, slot, now);
+            if let Some(conversation) = self.conversation(&query, model, selector) {
+                self.enter(conversation, slot, now);
+            }
         }
         Ok(())
     }
@@ -118,10 +119,10 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
-        if let Some((key, tenant)) = lease.binding
+        if let Some(conversation) = lease.conversation
             && self.is_in_service(lease.slot, now)
-            && self.bind_key(key, tenant, lease.slot, now)
-            && let Some(binding) = self.bindings.peek_mut(&key)
+            && self.enter(conversation, lease.slot, now)
+            && let Some(binding) = self.bindings.peek_mut(&conversation.key)
         {
             binding.usage.add(usage);
         }
@@ -130,15 +131,17 @@ impl Scheduler {
     /// A selection: binds an unbound caller at once, if so configured.
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
         if self.config.sticky.bind_at == BindAt::Select
-            && let Some((key, tenant)) = lease.binding
-            && self.bindings.peek(&key).is_none()
+            && let Some(conversation) = lease.conversation
+            && self.bindings.peek(&conversation.key).is_none()
         {
-            self.bind_key(key, tenant, lease.slot, now);
+            self.enter(conversation, lease.slot, now);
         }
     }
 
-    /// Lets an account enter the trail of a key, which is made if there is none; whether it did.
-    fn bind_key(&mut self, key: BindingKey, tenant: Tenant, slot: Slot, now: Timestamp) -> bool {
+    /// Lets an account enter the trail of a conversation, which is made if there is none; whether
+    /// it did.
+    fn enter(&mut self, conversation: Conversation, slot: Slot, now: Timestamp) -> bool {
+        let Conversation { key, tenant, metered } = conversation;
         if !self.config.sticky.is_on() {
             return false;
         }
@@ -149,7 +152,8 @@ impl Scheduler {
         let policy = &self.config.sticky;
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
-            let mut trail = binding.trail.current(|slot| has_left(slot, &view), policy, now);
+            let left = |slot| has_left(slot, metered, &view);
+            let mut trail = binding.trail.current(left, policy, now);
             trail.served(slot, policy, now);
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
