@@ -6,6 +6,8 @@
 mod scenario;
 mod threads;
 
+mod breaker;
 mod concurrency;
 mod fairness;
+mod quota;
 mod windows;
