@@ -8,6 +8,8 @@ mod threads;
 
 mod breaker;
 mod concurrency;
+mod failover;
 mod fairness;
 mod quota;
+mod refusals;
 mod windows;
