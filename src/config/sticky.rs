@@ -165,7 +165,8 @@ pub enum Refresh {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "a limit and its strength")]
 pub struct BindingLimit {
-    /// The most callers whose first account it is.
+    /// The most callers whose first account it is. Callers that return to it from their trails
+    /// are let in even so.
     pub callers: u32,
     /// Whether a full account refuses unbound callers. `false`: it serves them without binding.
     pub refuse: bool,

@@ -78,8 +78,7 @@ impl Scheduler {
     pub fn unbind_account(&mut self, account: &str, now: Timestamp) -> Result<usize, AccountError> {
         self.advance(now);
         let slot = self.slot_of(account)?;
-        let on_account = |trail: &Trail| trail.stops().iter().any(|stop| stop.slot == slot);
-        let bound = self.bindings.iter().filter(|(_, binding)| on_account(&binding.trail));
+        let bound = self.bindings.iter().filter(|(_, binding)| binding.trail.holds(slot));
         let keys: Vec<BindingKey> = bound.map(|(key, _)| *key).collect();
         for key in &keys {
             let trail = self.bindings.peek(key).map(|binding| binding.trail.without(slot));
@@ -150,17 +149,24 @@ impl Scheduler {
             self.drop_binding(&key);
         }
         let policy = &self.config.sticky;
+        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
+        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
             let left = |slot| has_left(slot, metered, &view);
             let mut trail = binding.trail.current(left, policy, now);
-            trail.served(slot, policy, now);
+            let enters = !full || trail.holds(slot);
+            if enters {
+                trail.served(slot, policy, now);
+            }
+            if trail.stops().is_empty() {
+                self.drop_binding(&key);
+                return false;
+            }
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
-            return true;
+            return enters;
         }
-        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
-        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if policy.mode == StickyMode::Drain || full {
             return false;
         }

@@ -61,6 +61,10 @@ impl Trail {
         Some(if index == 0 { lapses } else { lapses.min(cold_at) })
     }
 
+    pub(crate) fn holds(&self, slot: Slot) -> bool {
+        self.stops.iter().any(|stop| stop.slot == slot)
+    }
+
     /// `slot` has served at `now`: it becomes the most recent account, and the one that served
     /// longest ago gives way if the trail is full.
     pub(crate) fn served(&mut self, slot: Slot, policy: &Stickiness, now: Timestamp) {
@@ -109,7 +113,7 @@ impl Trail {
     /// When the home has left, the most recent account takes its place.
     fn settle_home(&mut self) {
         if let Some(recent) = self.stops.first()
-            && !self.stops.iter().any(|stop| stop.slot == self.home)
+            && !self.holds(self.home)
         {
             self.home = recent.slot;
         }
