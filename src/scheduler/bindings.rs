@@ -182,7 +182,7 @@ impl Scheduler {
     /// Evicts until one more binding of `tenant` fits.
     fn make_room(&mut self, tenant: Tenant) {
         while self.bindings.places() >= self.config.sticky.capacity.max(1) {
-            let Some(victim) = self.bindings.victim(tenant) else {
+            let Some(victim) = self.bindings.victim(Some(tenant)) else {
                 return;
             };
             self.stats.sticky.evictions += 1;
@@ -233,11 +233,11 @@ impl Scheduler {
     /// each binding counts.
     pub(super) fn recount_bindings(&mut self) {
         while self.bindings.places() > self.config.sticky.capacity {
-            let Some(oldest) = self.bindings.keys().next().copied() else {
+            let Some(victim) = self.bindings.victim(None) else {
                 break;
             };
             self.stats.sticky.evictions += 1;
-            self.bindings.remove(&oldest);
+            self.bindings.remove(&victim);
         }
         self.roster.each(|state| state.load.bound = 0);
         for slot in self.bindings.firsts(self.config.sticky.order) {

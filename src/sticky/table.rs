@@ -154,21 +154,18 @@ impl Bindings {
         self.index.insert(key, index);
     }
 
-    /// Which binding gives way to a new one of `tenant`: a lapsed one, else the least recently
-    /// used of the tenants that hold the most, the new one counted. These are furthest over their
-    /// fair share, since all shares are equal.
-    pub(crate) fn victim(&self, tenant: Tenant) -> Option<BindingKey> {
+    /// Which binding gives way: a lapsed one, else the least recently used of the tenants that
+    /// hold the most, the new one of `newcomer` counted. These are furthest over their fair share,
+    /// since all shares are equal.
+    pub(crate) fn victim(&self, newcomer: Option<Tenant>) -> Option<BindingKey> {
         let oldest = self.nodes.get(self.head as usize)?;
         if oldest.lapsed {
             return Some(oldest.key);
         }
-        let newcomer = self.held(tenant) + 1;
-        let most = self.most_held().max(newcomer);
-        let holds_most = |node: &&Node| {
-            let owner = node.binding.as_ref().map_or(tenant, |binding| binding.tenant);
-            let held = if owner == tenant { newcomer } else { self.held(owner) };
-            held == most
-        };
+        let held = |tenant| self.held(tenant) + u32::from(newcomer == Some(tenant));
+        let most = newcomer.map_or(0, held).max(self.most_held());
+        let holds_most =
+            |node: &&Node| node.binding.as_ref().is_some_and(|it| held(it.tenant) == most);
         let victim = self.by_age().find(holds_most);
         Some(victim.unwrap_or(oldest).key)
     }
