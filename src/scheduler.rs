@@ -160,10 +160,10 @@ impl Scheduler {
     /// [`ConfigError`] names the field that is wrong; then nothing was changed.
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
-        self.advance(now);
+        let now = self.advance(now);
         self.names.set_aliases(&config.aliases);
         self.config = config;
-        self.recount_bindings();
+        self.recount_bindings(now);
         Ok(())
     }
 

@@ -229,9 +229,10 @@ impl Scheduler {
         }
     }
 
-    /// After a change of the configuration: trims the table, and counts anew under which account
-    /// each binding counts.
-    pub(super) fn recount_bindings(&mut self) {
+    /// After a change of the configuration: trims the table, and counts anew which bindings are
+    /// alive and under which account each counts.
+    pub(super) fn recount_bindings(&mut self, now: Timestamp) {
+        self.bindings.revive(&self.config.sticky, now);
         while self.bindings.places() > self.config.sticky.capacity {
             let Some(victim) = self.bindings.victim(None) else {
                 break;

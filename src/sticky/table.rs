@@ -188,6 +188,23 @@ impl Bindings {
         }
     }
 
+    /// Counts in again what has not lapsed by `now` under a new policy.
+    pub(crate) fn revive(&mut self, policy: &Stickiness, now: Timestamp) {
+        loop {
+            let newest_lapsed =
+                self.nodes.get(self.fresh as usize).map_or(self.tail, |node| node.previous);
+            let Some(node) = self.nodes.get_mut(newest_lapsed as usize) else {
+                return;
+            };
+            if node.binding.as_ref().is_none_or(|binding| binding.has_lapsed(policy, now)) {
+                return;
+            }
+            node.lapsed = false;
+            self.fresh = newest_lapsed;
+            self.lapsed -= 1;
+        }
+    }
+
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
         self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)
