@@ -7,9 +7,12 @@ mod scenario;
 mod threads;
 
 mod breaker;
+mod clock;
 mod concurrency;
 mod failover;
 mod fairness;
 mod quota;
 mod refusals;
+mod reload;
+mod tenancy;
 mod windows;
