@@ -1,5 +1,7 @@
 //! The circuit breaker: when it opens, who probes, whose verdict counts.
 
+use std::sync::Mutex;
+
 use account_pool::config::{Degraded, Escalation};
 use account_pool::{
     Account, BreakerView, Config, Dimension, Outcome, Path, Reason, Request, Settlement, Status,
@@ -409,9 +411,8 @@ fn c92_threads_at_once_count_every_failure_and_open_once() {
         config.breaker.escalation =
             Some(Escalation { base, factor: 2.0, cap, from_episode: 1, grace: ms(0) });
         let pool = pool(config, [Account::new("A")], 0);
-        let leases: Vec<_> = (0..3).map(|_| pool.select(&Request::new()).unwrap()).collect();
-        let leases: Vec<_> =
-            leases.into_iter().map(|lease| std::sync::Mutex::new(Some(lease))).collect();
+        let lease = |_| Mutex::new(Some(pool.select(&Request::new()).unwrap()));
+        let leases: Vec<_> = (0..3).map(lease).collect();
         pool.clock().set(at(100));
 
         at_once(3, |index| {

@@ -325,9 +325,9 @@ fn c82_quota_numbers_of_any_kind_rank_in_one_order() {
             s.set_status(1, &account, Status::Disabled);
             order.push(account);
         }
-        let dry =
-            |id: &&str| s.inspect(1, id).blocks.iter().any(|it| it.dimension == Dimension::Quota);
-        let dry: Vec<&str> = ids.into_iter().filter(|id| dry(&id)).collect();
+        let is_dry = |it: &account_pool::BlockView| it.dimension == Dimension::Quota;
+        let dry = |id: &&str| s.inspect(1, id).blocks.iter().any(is_dry);
+        let dry: Vec<&str> = ids.into_iter().filter(dry).collect();
         assert_eq!(dry, ["B", "C"], "negative means none left; unknown does not");
         order
     };

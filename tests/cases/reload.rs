@@ -260,7 +260,10 @@ fn c128_sibling_a_draining_account_keeps_its_callers() {
 
 #[test]
 fn c129_request_limits_of_none_zero_one_and_many() {
-    let rpm = |limit: Option<u64>| limit.map_or(Account::new("A"), |it| Account::new("A").rpm(it));
+    let rpm = |limit: Option<u64>| match limit {
+        Some(limit) => Account::new("A").rpm(limit),
+        None => Account::new("A"),
+    };
     for (limit, served) in [
         (None, 50),
         (Some(0), 0),
@@ -323,7 +326,8 @@ fn c129_a_window_of_no_length_is_rejected() {
 
 #[test]
 fn c129_thresholds_of_zero_are_rejected() {
-    let fields: [(fn(&mut Config), &str); 8] = [
+    type Change = fn(&mut Config);
+    let fields: [(Change, &str); 8] = [
         (|config| config.breaker.threshold = Some(0), "breaker.threshold"),
         (|config| config.breaker.half_open_probes = Some(0), "breaker.half_open_probes"),
         (|config| config.breaker.internal_threshold = Some(0), "breaker.internal_threshold"),

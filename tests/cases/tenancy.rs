@@ -114,7 +114,7 @@ fn c116_sibling_bindings_lapse_one_by_one_to_the_millisecond() {
     // A success at 1 and one at 11 last 600 000 each.
     for (t, left) in [(600_000, 2), (600_001, 1), (600_010, 1), (600_011, 0)] {
         assert_eq!(s.scheduler.bindings(at(t)), left, "at {t}");
-        assert_eq!(s.inspect(t, "A").bound, left as u32, "at {t}");
+        assert_eq!(s.inspect(t, "A").bound, u32::try_from(left).unwrap(), "at {t}");
     }
 }
 
@@ -186,11 +186,9 @@ fn c119_a_full_table_never_refuses() {
 
 #[test]
 fn c119_sibling_a_table_without_places_never_refuses() {
-    for change in
-        [(|config: &mut Config| config.sticky.capacity = 0) as fn(&mut Config), |config| {
-            config.sticky.time_to_idle = ms(0)
-        }]
-    {
+    let changes: [fn(&mut Config); 2] =
+        [|config| config.sticky.capacity = 0, |config| config.sticky.time_to_idle = ms(0)];
+    for change in changes {
         let mut config = conventions();
         change(&mut config);
         let mut s = Scenario::with(config, &["A", "B"]);

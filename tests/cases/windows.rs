@@ -1,7 +1,9 @@
 //! Request and token windows: what is counted, when, and until when.
 
 use account_pool::config::{BindingLimit, Degraded, Escalation};
-use account_pool::{Account, Affinity, Outcome, Plan, Reason, Request, Scheduler, Usage};
+use account_pool::{
+    Account, Affinity, Outcome, Plan, Reason, Request, Scheduler, Timestamp, Usage,
+};
 
 use crate::scenario::{Ask, Scenario, anyone, at, by, conventions, ms, throttled_for};
 use crate::threads::{at_once, pool};
@@ -368,7 +370,7 @@ impl Dice {
         (self.0 >> 33) % sides
     }
 
-    fn one_of<'a>(&mut self, things: &[&'a str]) -> &'a str {
+    fn one_of<T: Copy>(&mut self, things: &[T]) -> T {
         things[usize::try_from(self.roll(things.len() as u64)).unwrap()]
     }
 }
@@ -384,16 +386,15 @@ fn assert_tight(
     let Err(retry_at) = attempt(&mut refused, t) else {
         return;
     };
+    let again = |t| attempt(&mut refused.clone(), t);
     match retry_at {
         Some(retry_at) => {
             assert!(retry_at > t, "trace {trace} at {t}: a hint of 0");
-            let early = attempt(&mut refused.clone(), retry_at - 1);
-            assert!(early.is_err(), "trace {trace} at {t}: free before {retry_at}");
-            let due = attempt(&mut refused.clone(), retry_at);
-            assert!(due.is_ok(), "trace {trace} at {t}: not free at {retry_at}: {due:?}");
+            assert!(again(retry_at - 1).is_err(), "trace {trace} at {t}: free before {retry_at}");
+            assert!(again(retry_at).is_ok(), "trace {trace} at {t}: not free at {retry_at}");
         }
         None => {
-            let ever = attempt(&mut refused.clone(), t + 4_000_000);
+            let ever = again(t + 4_000_000);
             assert!(ever.is_err(), "trace {trace} at {t}: time helps, but there is no hint");
         }
     }
@@ -414,7 +415,7 @@ fn c60_the_advertised_wait_is_tight() {
         };
         config.sticky.no_fallback = dice.roll(3) == 0;
         config.sticky.drop_when_blocked = dice.roll(4) == 0;
-        config.sticky.time_to_idle = ms([5_000, 60_000, 600_000][dice.roll(3) as usize]);
+        config.sticky.time_to_idle = ms(dice.one_of(&[5_000, 60_000, 600_000]));
         config.sticky.cache_lifetime = ms(20_000);
         if dice.roll(3) == 0 {
             // Places that other callers' bindings free by lapsing are not foretold.
@@ -451,7 +452,7 @@ fn c60_the_advertised_wait_is_tight() {
             let asks = |ask: Ask| {
                 move |scheduler: &mut Scheduler, t: u64| {
                     let answer = scheduler.select(&ask.request(), at(t));
-                    answer.map(drop).map_err(|it| it.retry_at().map(|at| at.as_millis()))
+                    answer.map(drop).map_err(|it| it.retry_at().map(Timestamp::as_millis))
                 }
             };
             assert_tight(&s.scheduler, t, trace, asks(anyone()));
@@ -464,7 +465,7 @@ fn c60_the_advertised_wait_is_tight() {
             }
             assert_tight(&s.scheduler, t, trace, |scheduler, t| {
                 let answer = scheduler.acquire("B", &by("u1").on("m1").request(), at(t));
-                answer.map(drop).map_err(|it| it.retry_at().map(|at| at.as_millis()))
+                answer.map(drop).map_err(|it| it.retry_at().map(Timestamp::as_millis))
             });
         }
     }
