@@ -146,7 +146,8 @@ impl Feedback<'_> {
         true
     }
 
-    /// Sets a block that ends at `until`, or extends the one that is there.
+    /// Sets a block that ends at `until`, or extends the one that is there. Escalation stays as it
+    /// is.
     pub(crate) fn block(
         &mut self,
         slot: Slot,
@@ -154,7 +155,10 @@ impl Feedback<'_> {
         until: Timestamp,
         upstream: bool,
     ) {
-        self.write(slot, place, Deadline { until, announced: until, level: 0 }, upstream);
+        let (now, decay) = (self.now, self.config.cooldown.decay);
+        let state = self.roster.get(slot);
+        let level = state.map_or(0, |state| state.cooldowns.current_step(place, decay, now));
+        self.write(slot, place, Deadline { until, announced: until, level }, upstream);
     }
 
     /// A cooldown: as long as the upstream said within the limits, else the next step of the
