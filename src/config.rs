@@ -71,8 +71,8 @@ pub struct Config {
     /// Other names of models: alias to canonical name. Cooldowns, entitlements and bindings use
     /// the canonical one. Default none.
     pub aliases: BTreeMap<String, String>,
-    /// Models that do not draw on an account's quota: its account-wide quota block does not apply
-    /// to them. Default none.
+    /// Models that do not draw on an account's quota, by their canonical names: its account-wide
+    /// quota block does not apply to them. Default none.
     pub unmetered: BTreeSet<String>,
 }
 
@@ -133,7 +133,9 @@ impl Config {
             POSITIVE_OR_NONE,
         )?;
         let chained = self.aliases.values().any(|name| self.aliases.contains_key(name));
-        ensure(!chained, "aliases", "takes canonical names as values, not other aliases")
+        ensure(!chained, "aliases", "takes canonical names as values, not other aliases")?;
+        let aliased = self.unmetered.iter().any(|name| self.aliases.contains_key(name));
+        ensure(!aliased, "unmetered", "takes canonical names, not aliases")
     }
 }
 
