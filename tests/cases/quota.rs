@@ -2,7 +2,7 @@
 
 use account_pool::config::{Order, Term};
 use account_pool::{
-    Account, Config, Dimension, Outcome, QuotaReading, QuotaWindow, Reason, Status,
+    Account, Config, Dimension, Outcome, QuotaReading, QuotaWindow, Reason, Scheduler, Status,
 };
 
 use crate::scenario::{Ask, Scenario, anyone, at, by, conventions, exhausted_until, ms};
@@ -163,6 +163,13 @@ fn c97_a_spent_quota_does_not_block_models_that_do_not_draw_on_it() {
     assert_eq!(s.hold(0, &anyone().on("free")).account, "A");
     assert_dry(&mut s, 0, &anyone().on("m1"), 100_000_000);
     assert_dry(&mut s, 0, &anyone(), 100_000_000);
+}
+
+#[test]
+fn c97_sibling_a_free_model_under_another_name_would_not_be_free() {
+    let mut config = with_free_model();
+    config.unmetered.insert("free".to_owned());
+    assert_eq!(Scheduler::new(config).unwrap_err().field(), "unmetered");
 }
 
 #[test]

@@ -88,6 +88,21 @@ fn c130_sibling_the_message_of_a_peer_touches_no_load_and_no_order() {
 }
 
 #[test]
+fn c130_sibling_the_message_of_a_peer_does_not_restart_the_escalation() {
+    let mut config = conventions();
+    config.cooldown.throttle.factor = 2.0;
+    let mut s = Scenario::with(config, &["A"]);
+    s.observe(0, "A", &anyone(), throttled());
+    s.observe(60_000, "A", &anyone(), throttled());
+    assert_eq!(s.inspect(60_000, "A").blocks[0].level, 1);
+
+    s.block(70_000, "A", 80_000);
+    assert_eq!(s.inspect(70_000, "A").blocks[0].level, 1);
+    s.observe(180_000, "A", &anyone(), throttled());
+    assert_eq!(s.inspect(180_000, "A").blocks[0].until, at(180_000 + 240_000));
+}
+
+#[test]
 fn c132_replicas_with_their_share_of_a_limit_stay_within_it() {
     let share = Plan::default().rpm(10 / 3);
     let mut granted = 0;
