@@ -172,7 +172,8 @@ pub enum Settlement {
     Settled,
     /// The lease had ended before (settled twice, or reaped): only the account's health took note.
     Late,
-    /// No such lease was ever given here, or its account is gone: nothing changed.
+    /// No such lease was ever given here, or it has ended and its account is gone: nothing
+    /// changed.
     Unknown,
 }
 
