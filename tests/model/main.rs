@@ -5,6 +5,7 @@
 mod facts;
 mod naive;
 mod ops;
+mod properties;
 mod rules;
 mod stickiness;
 mod world;

@@ -710,7 +710,7 @@ impl Model {
             window.remaining = known.map(|it| it.clamp(0.0, 100.0));
         }
         let balance = reading.balance.filter(|it| it.is_finite());
-        member.quota = Reading { observed_at, windows: windows.clone(), balance };
+        member.quota = Reading { observed_at, windows: windows.clone() };
 
         let member = self.member(serial).unwrap();
         let Some(worst) = self.worst_quota(member, true).filter(|_| policy.gate) else {

@@ -51,7 +51,7 @@ const TWEAKS: &[(&str, Change)] = &[
     ("capacity 8", |c| c.sticky.capacity = 8),
     ("binding limit 1", |c| c.sticky.binding_limit = limit(1, false)),
     ("binding limit 2", |c| c.sticky.binding_limit = limit(2, false)),
-    (REFUSING_LIMIT, |c| c.sticky.binding_limit = limit(1, true)),
+    ("refusing binding limit 1", |c| c.sticky.binding_limit = limit(1, true)),
     ("drain", |c| c.sticky.mode = StickyMode::Drain),
     ("sticky off", |c| c.sticky.mode = StickyMode::Off),
     ("idle 0", |c| c.sticky.time_to_idle = ms(0)),
@@ -148,9 +148,6 @@ const TWEAKS: &[(&str, Change)] = &[
     ("reference", |c| *c = Config::windsurf()),
 ];
 
-/// Bindings lapse, yet a full account counts as full for good: see the property of deadlines.
-pub(crate) const REFUSING_LIMIT: &str = "refusing binding limit 1";
-
 fn limit(callers: u32, refuse: bool) -> Option<BindingLimit> {
     Some(BindingLimit { callers, refuse })
 }
@@ -195,10 +192,6 @@ impl Policy {
             TWEAKS[tweak].1(&mut config);
         }
         config
-    }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|&tweak| TWEAKS[tweak].0 == name)
     }
 }
 
