@@ -368,8 +368,9 @@ pub(crate) fn plan(loads: bool) -> impl Strategy<Value = Plan> {
             ..window
         }),
     );
-    let most = if loads { 0.3 } else { 0.0 };
-    let max_in_flight = proptest::option::weighted(most, prop_oneof![5 => 1_u32..4, 1 => Just(0)]);
+    let in_flight = prop_oneof![5 => 1_u32..4, 1 => Just(0)];
+    let max_in_flight =
+        proptest::option::weighted(0.3, in_flight).prop_map(move |most| most.filter(|_| loads));
     let tier = prop_oneof![5 => Just(0_u8), 2 => Just(1_u8), 1 => Just(255_u8)];
     let weight = prop_oneof![5 => Just(1.0), 1 => Just(0.0004), 1 => Just(2.5), 1 => Just(1_000.0)];
     let fallback = prop_oneof![5 => Just(false), 1 => Just(true)];
