@@ -26,7 +26,7 @@ fn told(story: &Story) -> World {
 fn each_grant(story: &Story, check: impl Fn(&Model, &AskSpec, &World, Serial, &Grant)) {
     let mut world = World::new(&story.policy, &story.accounts);
     for op in &story.ops {
-        if let Op::Select(spec) = op {
+        if let Op::Select(spec) | Op::Turn(spec) = op {
             let before = world.model.at(world.clock);
             let owned = world.owned(spec);
             if let Ok(grant) = world.scheduler.clone().select(&owned.request(), world.clock) {
