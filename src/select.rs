@@ -117,14 +117,23 @@ pub(crate) fn decide_for(
         let unknown = Rejection::firm(Reason::UnknownAccount, Lift::Never);
         return Err(Unavailable::because(unknown, view.now));
     };
-    let bound = query.binding_key(view.config).is_some_and(|key| {
-        let alive = !view.bindings.has_lapsed(&key, &view.config.sticky, view.now);
-        let trail = view.bindings.peek(&key).map(|binding| &binding.trail);
-        alive && trail.is_some_and(|trail| trail.stops().iter().any(|stop| stop.slot == slot))
+    let bound = query.binding_key(view.config).and_then(|key| {
+        let policy = &view.config.sticky;
+        let alive = !view.bindings.has_lapsed(&key, policy, view.now);
+        let binding = view.bindings.peek(&key).filter(|_| alive)?;
+        let is_stop = binding.trail.stops().iter().any(|stop| stop.slot == slot);
+        is_stop.then(|| binding.last_used.plus(policy.time_to_idle))
     });
-    match eligible(state, slot, bound, query, view) {
+    match eligible(state, slot, bound.is_some(), query, view) {
         Ok(()) => Ok(Choice { slot, path: Path::Acquired, tied: 1 }),
-        Err(rejection) => Err(Unavailable::because(rejection, view.now)),
+        Err(rejection) => {
+            let mut refusal = Unavailable::because(rejection, view.now);
+            if bound.is_some_and(|lapses| refusal.retry_at.is_some_and(|at| lapses <= at)) {
+                let unbound = eligible(state, slot, false, query, view).err();
+                refusal.retry_at = unbound.and_then(|rejection| rejection.lift.deadline());
+            }
+            Err(refusal)
+        }
     }
 }
 
@@ -148,28 +157,63 @@ fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
 
 /// The account of the caller's binding, or a refusal that leaves no mark.
 fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
-    let policy = &view.config.sticky;
-    let refused = |refusal| Decision { outcome: Err(refusal), affair: Affair::None };
-    let unbound = Unavailable::because(Rejection::firm(Reason::Unbound, Lift::Never), view.now);
     let Found::Binding(key, binding) = look_up(query, view) else {
-        return refused(unbound);
+        let unbound = Rejection::firm(Reason::Unbound, Lift::Never);
+        let outcome = Err(Unavailable::because(unbound, view.now));
+        return Decision { outcome, affair: Affair::None };
     };
-    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
-    let Some((slot, state)) = first(&trail, policy.order, view) else {
-        return refused(unbound);
-    };
-    match eligible(state, slot, true, query, view) {
-        Ok(()) => {
+    match bound_account(binding, query, view) {
+        Ok((slot, trail)) => {
             let affair = Affair::Found { key, trail: Some(trail), result: Sighting::Hit };
             Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair }
         }
         Err(rejection) => {
             let mut refusal = Unavailable::because(rejection, view.now);
-            let lapses = binding.last_used.plus(policy.time_to_idle);
-            refusal.retry_at = refusal.retry_at.filter(|&retry_at| retry_at < lapses);
-            refused(refusal)
+            refusal.retry_at = bound_account_again(binding, query, view);
+            Decision { outcome: Err(refusal), affair: Affair::None }
         }
     }
+}
+
+/// The first account of a binding, if it may serve, and the trail as it counts.
+fn bound_account(
+    binding: &Binding,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> Result<(Slot, Trail), Rejection> {
+    let policy = &view.config.sticky;
+    let trail = binding.trail.current(|slot| has_left(slot, view), policy, view.now);
+    let Some((slot, state)) = first(&trail, policy.order, view) else {
+        return Err(Rejection::firm(Reason::Unbound, Lift::Never));
+    };
+    eligible(state, slot, true, query, view).map(|()| (slot, trail))
+}
+
+/// When the first account of a binding may serve, whichever it is then: accounts return to the
+/// trail and go cold as time passes.
+fn bound_account_again(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<Timestamp> {
+    let policy = &view.config.sticky;
+    let lapses = binding.last_used.plus(policy.time_to_idle);
+    let changes = binding.trail.stops().iter().flat_map(|stop| {
+        let state = view.roster.get(stop.slot);
+        let until = |dimension| {
+            state.and_then(|state| state.cooldowns.until(Target::Account, dimension, view.now))
+        };
+        let rejection = state.and_then(|it| eligible(it, stop.slot, true, query, view).err());
+        let cache = policy.cache_lifetime.as_millis();
+        let warm_again =
+            |end: Timestamp| Timestamp::from_millis(end.as_millis().saturating_sub(cache));
+        [
+            rejection.and_then(|rejection| rejection.lift.deadline()),
+            until(Dimension::Auth),
+            until(Dimension::Quota).map(warm_again),
+            Some(stop.at.plus(policy.cache_lifetime)),
+        ]
+    });
+    let ahead = changes.flatten().filter(|&at| view.now < at && at < lapses);
+    let serves =
+        |&at: &Timestamp| bound_account(binding, query, &View { now: at, ..*view }).is_ok();
+    ahead.filter(serves).min()
 }
 
 /// Decides for a caller that is bound.
