@@ -1000,8 +1000,8 @@ impl Model {
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         let timeout = self.config.lease_timeout;
-        let reaped = self.leases.iter().filter_map(|lease| Some(lease.seen.plus(timeout?)));
-        let mut due: Vec<Timestamp> = reaped.collect();
+        let mut due = Vec::new();
+        due.extend(self.leases.iter().filter_map(|lease| Some(lease.seen.plus(timeout?))));
         for member in &self.accounts {
             due.extend(member.blocks.iter().map(|block| block.until));
             let lifts =

@@ -366,7 +366,7 @@ impl Model {
                 let used = match headroom_steps {
                     None => (1 << 32) - free,
                     Some(steps) => {
-                        let whole = u128::from(free) * u128::from(steps) >> 32;
+                        let whole = (u128::from(free) * u128::from(steps)) >> 32;
                         u64::from(steps) - u64::try_from(whole).unwrap()
                     }
                 };
@@ -454,7 +454,7 @@ impl Model {
             return (self.by_rank(query), Affair::None);
         };
         match self.binding(&key) {
-            Some(binding) if !binding.lapsed => self.follow(key, query),
+            Some(binding) if !binding.lapsed => self.follow(&key, query),
             found => {
                 let affair = if found.is_some() { Affair::Expired(key) } else { Affair::Miss };
                 let strict =
@@ -536,9 +536,9 @@ impl Model {
     }
 
     /// The decision for a bound caller.
-    fn follow(&self, key: Key, query: &Query) -> (Outcome, Affair) {
+    fn follow(&self, key: &Key, query: &Query) -> (Outcome, Affair) {
         let policy = &self.config.sticky;
-        let binding = self.binding(&key).unwrap();
+        let binding = self.binding(key).unwrap();
         let trail = self.current(&binding.trail);
         let found = |result| Affair::Found { key: key.clone(), trail: Some(trail.clone()), result };
         let mut again = None;
@@ -563,11 +563,11 @@ impl Model {
                     return (Err(refusal), found(Sighting::Waiting));
                 }
                 if policy.no_fallback && self.status(member) == Status::Active {
-                    let refusal = self.refuse_elsewhere(&verdict, &key, query);
+                    let refusal = self.refuse_elsewhere(&verdict, key, query);
                     return (Err(refusal), found(Sighting::Refused));
                 }
             }
-            again = earlier(again, self.returns_at(&verdict, &key, &trail, serial));
+            again = earlier(again, self.returns_at(&verdict, key, &trail, serial));
         }
 
         let dropped = policy.drop_when_blocked || policy.no_fallback || trail.stops.is_empty();
