@@ -48,6 +48,12 @@ impl Timestamp {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// The instant `span` earlier, saturating at [`Timestamp::ZERO`].
+    #[must_use]
+    pub const fn minus(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// The span from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {

@@ -47,52 +47,53 @@ pub(super) fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
 
 /// The account of the caller's binding, or a refusal that leaves no mark.
 pub(super) fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
-    let policy = &view.config.sticky;
-    let refused = |refusal| Decision { outcome: Err(refusal), affair: Affair::None };
-    let unbound = Unavailable::because(Rejection::firm(Reason::Unbound, Lift::Never), view.now);
     let Found::Binding(key, binding) = look_up(query, view) else {
-        return refused(unbound);
+        let unbound = Rejection::firm(Reason::Unbound, Lift::Never);
+        let outcome = Err(Unavailable::because(unbound, view.now));
+        return Decision { outcome, affair: Affair::None };
     };
-    let trail = reduced(binding, query, view);
-    let Some((slot, state)) = first(&trail, policy.order, view) else {
-        return refused(unbound);
-    };
-    match eligible(state, slot, true, query, view) {
-        Ok(()) => {
+    match required(binding, query, view) {
+        Ok((slot, trail)) => {
             let affair = Affair::Found { key, trail: Some(trail), result: Sighting::Hit };
             Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair }
         }
         Err(rejection) => {
             let mut refusal = Unavailable::because(rejection, view.now);
-            refusal.retry_at = required_at(slot, rejection.lift, &trail, binding, query, view);
-            refused(refusal)
+            refusal.retry_at = required_at(binding, query, view);
+            Decision { outcome: Err(refusal), affair: Affair::None }
         }
     }
 }
 
-/// When the first account of a trail will be free for a caller that takes no other: the one that
-/// is first now, or, once its cache is cold, the most recent one.
-fn required_at(
-    first: Slot,
-    lift: Lift,
-    trail: &Trail,
+/// The first account of a binding, if it may serve, and the trail as it counts.
+fn required(
     binding: &Binding,
     query: &Query<'_>,
     view: &View<'_>,
-) -> Option<Timestamp> {
-    let policy = &view.config.sticky;
-    let lapses = binding.lapses(policy);
-    let leaves = trail.stays_until(first, lapses, policy)?;
-    let free_at = lift.deadline().filter(|&free_at| free_at < leaves);
-    let then_free_at = || {
-        let recent = trail.stops().first()?.slot;
-        let lift = match eligible(view.roster.get(recent)?, recent, true, query, view) {
-            Ok(()) => Lift::At(leaves),
-            Err(rejection) => rejection.lift,
-        };
-        lift.deadline().map(|free_at| free_at.max(leaves)).filter(|&free_at| free_at < lapses)
+) -> Result<(Slot, Trail), Rejection> {
+    let trail = reduced(binding, query, view);
+    let Some((slot, state)) = first(&trail, view.config.sticky.order, view) else {
+        return Err(Rejection::firm(Reason::Unbound, Lift::Never));
     };
-    free_at.or_else(then_free_at)
+    eligible(state, slot, true, query, view).map(|()| (slot, trail))
+}
+
+/// When the first account of a binding may serve, whichever it is then: accounts return to the
+/// trail and go cold as time passes.
+fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<Timestamp> {
+    let policy = &view.config.sticky;
+    let changes = binding.trail.stops().iter().flat_map(|stop| {
+        let state = view.roster.get(stop.slot);
+        let rejection = state.and_then(|it| eligible(it, stop.slot, true, query, view).err());
+        let free_at = rejection.and_then(|rejection| rejection.lift.deadline());
+        let blocks = state.into_iter().flat_map(|state| state.cooldowns.live(view.now));
+        let felt = blocks.filter(|block| query.feels(block));
+        let returns =
+            felt.flat_map(|block| [block.until, block.until.minus(policy.cache_lifetime)]);
+        returns.chain(free_at).chain([stop.at.plus(policy.cache_lifetime)])
+    });
+    let ahead = changes.filter(|&at| view.now < at && at < binding.lapses(policy));
+    ahead.filter(|&at| required(binding, query, &View { now: at, ..*view }).is_ok()).min()
 }
 
 /// Decides for a caller that is bound.

@@ -2,7 +2,7 @@
 
 use account_pool::config::{Order, Term};
 use account_pool::{
-    Account, Config, Dimension, Outcome, QuotaReading, QuotaWindow, Reason, Scheduler, Status,
+    Account, Config, Dimension, Outcome, QuotaReading, QuotaWindow, Reason, Status,
 };
 
 use crate::scenario::{Ask, Scenario, anyone, at, by, conventions, exhausted_until, ms};
