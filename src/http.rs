@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use account_pool::http::{CallerRules, Classifier, ClientRequest, Provider, Response};
-//! use account_pool::{Account, Config, Pool, Request};
+//! use account_pool::{Account, Clock, Config, Pool, Request};
 //! use http::{HeaderMap, HeaderValue};
 //!
 //! let pool = Pool::<()>::new(Config::default()).unwrap();
@@ -30,7 +30,8 @@
 //! // The upstream answers.
 //! let answer = http::Response::builder().status(200).body(r#"{"usage": {"prompt_tokens": 9}}"#);
 //! let answer = answer.unwrap();
-//! let verdict = Classifier::new(Provider::OpenAi).classify(&Response::from(&answer), pool.now());
+//! let now = pool.clock().now();
+//! let verdict = Classifier::new(Provider::OpenAi).classify(&Response::from(&answer), now);
 //! lease.settle(verdict.outcome);
 //! ```
 //!
