@@ -44,7 +44,7 @@ impl Answer {
         let body = response.body.trim_ascii();
         let mut answer = Self::default();
         match body.first() {
-            Some(b'<') => answer.is_page = true,
+            Some(b'<') => answer.is_page = is_page(body),
             Some(b'{' | b'[') if body.len() <= MAX_BODY => {
                 if let Ok(value) = serde_json::from_slice::<Value>(body) {
                     answer.document(&value);
@@ -113,7 +113,8 @@ impl Answer {
         }
         self.status = self.status.or_else(|| status(error.get("code")));
         self.set_message(message);
-        let after = error.get("resets_in_seconds").and_then(spelt).and_then(|it| parse::seconds(&it));
+        let after =
+            error.get("resets_in_seconds").and_then(spelt).and_then(|it| parse::seconds(&it));
         let at = error.get("resets_at").and_then(spelt).and_then(|it| parse::instant(&it));
         self.renewal = at.map(Reset::At).or_else(|| after.map(Reset::After));
         for name in ["errors", "details"] {
@@ -161,7 +162,8 @@ impl Answer {
 
     fn set_message(&mut self, message: &str) {
         let message = message.trim_start();
-        let end = (0..=message.len().min(MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));
+        let end =
+            (0..=message.len().min(MAX_MESSAGE)).rev().find(|&at| message.is_char_boundary(at));
         self.message = message[..end.unwrap_or_default()].to_ascii_lowercase();
     }
 }
@@ -171,6 +173,11 @@ fn nested(message: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(message).ok()?;
     let inner = value.as_array().and_then(|list| list.first()).unwrap_or(&value);
     inner.get("error").is_some_and(Value::is_object).then_some(value)
+}
+
+fn is_page(body: &[u8]) -> bool {
+    let starts = |tag: &[u8]| body.get(..tag.len()).is_some_and(|it| it.eq_ignore_ascii_case(tag));
+    [&b"<!doctype"[..], b"<html", b"<head"].into_iter().any(starts)
 }
 
 fn status(value: Option<&Value>) -> Option<u16> {

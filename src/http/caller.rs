@@ -150,7 +150,7 @@ impl CallerRules {
 
     /// The caller of a request; `None` for an anonymous one.
     #[must_use]
-    pub fn read(&self, request: &ClientRequest<'_>) -> Option<CallerKey> {
+    pub fn read(self, request: &ClientRequest<'_>) -> Option<CallerKey> {
         let names = Names::read(request.headers, request.body);
         let tenant = tenant(request);
         let mut key = tenant.clone().unwrap_or_else(|| "open:0".to_owned());
@@ -173,7 +173,7 @@ impl CallerRules {
         Some(CallerKey { caller: Caller::new(&key)?, key, source: source?, binds })
     }
 
-    fn guessed(&self, request: &ClientRequest<'_>) -> Option<String> {
+    fn guessed(self, request: &ClientRequest<'_>) -> Option<String> {
         let address = request.address.map(str::trim).filter(|it| self.guess && !it.is_empty())?;
         let agent = text(request.headers, "user-agent").unwrap_or_default();
         Some(format!("{address}\n{agent}"))

@@ -126,11 +126,7 @@ impl<'a> Classifier<'a> {
 const DAILY: &str = "google.daily";
 
 /// What an answer measures rather than words.
-fn measured(
-    status: u16,
-    answer: &Answer,
-    windows: &[Window],
-) -> Option<(Cause, &'static str)> {
+fn measured(status: u16, answer: &Answer, windows: &[Window]) -> Option<(Cause, &'static str)> {
     if answer.is_page && matches!(status, 403 | 404) {
         return Some((Cause::Path, "page"));
     }

@@ -13,14 +13,14 @@ use crate::time::Timestamp;
 /// Windows are in percent remaining, with their renewal when it lies ahead:
 ///
 /// - the five-hour and seven-day windows of a Claude subscription
-///   (`anthropic-ratelimit-unified-*`) and the two windows of a ChatGPT subscription
+///   (`anthropic-ratelimit-unified-*`) and the two windows of a Codex subscription
 ///   (`x-codex-*`), which block the account when they are dry, unless the upstream says that it
 ///   serves nevertheless;
 /// - the requests and tokens per minute of `x-ratelimit-*` and `anthropic-ratelimit-*`, for ranking
 ///   only: a minute that is used up is the throttle's concern.
 ///
 /// Windows of one family of models are left out, since a reading is about the account. The credits
-/// of a ChatGPT subscription become the balance. Of more than [`QuotaReading::MAX_WINDOWS`]
+/// of a Codex subscription become the balance. Of more than [`QuotaReading::MAX_WINDOWS`]
 /// windows the subscription's come first. Give the reading to
 /// [`Pool::observe_quota`](crate::Pool::observe_quota).
 ///
@@ -55,14 +55,15 @@ pub fn quota_reading(headers: &HeaderMap, now: Timestamp) -> Option<QuotaReading
 }
 
 fn quota_window(window: &Window) -> QuotaWindow {
-    let gates = window.reach == Reach::Account && !window.allowed;
+    let is_dry = window.remaining.is_some_and(|remaining| remaining <= 0.0);
+    let gates = window.reach == Reach::Account && !(window.allowed && is_dry);
     let mut quota = QuotaWindow::new(window.remaining);
     quota.reset = window.reset;
     quota.gates = gates;
     quota
 }
 
-/// The credits of a ChatGPT subscription; without a limit they are as many as can be.
+/// The credits of a Codex subscription; without a limit they are as many as can be.
 fn balance(headers: &HeaderMap) -> Option<f64> {
     let is_true = |name| text(headers, name).is_some_and(|it| it.eq_ignore_ascii_case("true"));
     if is_true("x-codex-credits-unlimited") {

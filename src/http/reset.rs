@@ -35,7 +35,7 @@ pub(super) fn announced(
         renewed,
         if quota { of_quota() } else { None },
         retry_after_ms(headers),
-        retry_after(headers),
+        retry_after(headers, now),
         answer.delay.map(Reset::After),
         phrase(&answer.message).map(Reset::After),
         renewal(windows, Reach::Minute),
@@ -60,25 +60,15 @@ fn retry_after_ms(headers: &HeaderMap) -> Option<Reset> {
 
 /// `retry-after`. A date is taken relative to the answer's own `date`, so that the two clocks need
 /// not agree.
-fn retry_after(headers: &HeaderMap) -> Option<Reset> {
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Reset> {
     let sent = all(headers, "date").find_map(parse::http_date);
     let relative = |text: &str| {
         let date = parse::http_date(text)?;
         Some(Reset::After(date.since(sent?)))
     };
     let read = |text| relative(text).or_else(|| parse::delay_or_instant(text));
-    let mut values = all(headers, "retry-after").filter_map(read);
-    let first = values.next()?;
-    Some(values.fold(first, longer))
-}
-
-/// The longer of two announcements; of a delay and an instant the first.
-fn longer(one: Reset, other: Reset) -> Reset {
-    match (one, other) {
-        (Reset::After(one), Reset::After(other)) => Reset::After(one.max(other)),
-        (Reset::At(one), Reset::At(other)) => Reset::At(one.max(other)),
-        _ => one,
-    }
+    let values = all(headers, "retry-after").filter_map(read);
+    values.max_by_key(|reset| reset.at(now))
 }
 
 fn all<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {

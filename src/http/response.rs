@@ -8,7 +8,7 @@ use ::http::{HeaderMap, StatusCode};
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Provider {
-    /// OpenAI, Azure OpenAI and ChatGPT accounts: limits are per model.
+    /// OpenAI, Azure OpenAI and Codex subscriptions: limits are per model.
     OpenAi,
     /// Anthropic API keys and Claude subscriptions: minute limits are per model, the five-hour and
     /// seven-day windows are the account's.

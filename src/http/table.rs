@@ -37,15 +37,13 @@ const OPENAI: &[Rule<'static>] = &[
         .statuses(&[401, 403])
         .codes(&["token_invalidated", "refresh_token_reused", "refresh_token_invalidated"])
         .starts(&["incorrect api key provided"]),
-    Rule::new("openai.too-large", Cause::Model)
-        .statuses(&[429])
-        .starts(&["request too large for"]),
+    Rule::new("openai.too-large", Cause::Model).statuses(&[429]).starts(&["request too large for"]),
     Rule::new("openai.not-included", Cause::Model)
         .statuses(&[400, 403, 404, 429])
         .codes(&["usage_not_included"]),
     Rule::new("openai.billing", Cause::Quota(Account))
         .statuses(&[400, 402, 403, 429])
-        .codes(&["billing_hard_limit_reached", "billing_not_active", "usage_limit_reached"])
+        .codes(&["billing_hard_limit_reached", "billing_not_active"])
         .starts(&["you exceeded your current quota", "you've hit your usage limit"]),
     Rule::new("openai.daily", Cause::Quota(Model))
         .statuses(&[429])
@@ -62,14 +60,13 @@ const ANTHROPIC: &[Rule<'static>] = &[
     Rule::new("anthropic.revoked", Cause::Revoked)
         .statuses(&[401, 403])
         .starts(&["oauth token has been revoked", "invalid x-api-key"]),
-    Rule::new("anthropic.billing", Cause::Quota(Account))
-        .statuses(&[400, 402, 403, 429])
-        .codes(&["billing_error"])
-        .starts(&[
+    Rule::new("anthropic.billing", Cause::Quota(Account)).statuses(&[400, 402, 403, 429]).starts(
+        &[
             "your credit balance is too low",
             "you have reached your specified api usage limits",
             "claude ai usage limit reached",
-        ]),
+        ],
+    ),
     Rule::new("anthropic.long-context", Cause::Model)
         .statuses(&[400, 403, 429])
         .starts(&["extra usage is required for long context", "the long context beta is not yet"]),
@@ -101,19 +98,30 @@ const GOOGLE: &[Rule<'static>] = &[
 ];
 
 const COMMON: &[Rule<'static>] = &[
-    Rule::new("model", Cause::Model)
-        .statuses(&[400, 403, 404])
-        .codes(&["model_not_found", "model_not_available", "model_not_supported"]),
+    Rule::new("model", Cause::Model).statuses(&[400, 403, 404]).codes(&[
+        "model_not_found",
+        "model_not_available",
+        "model_not_supported",
+    ]),
     Rule::new("banned", Cause::Ban)
         .statuses(&[400, 401, 403])
         .codes(&["account_deactivated", "account_suspended", "account_banned"])
         .starts(&["organization has been restricted", "your account has been suspended"]),
-    Rule::new("revoked", Cause::Revoked)
-        .statuses(&[400, 401, 403])
-        .codes(&["invalid_api_key", "token_revoked", "api_key_revoked", "invalid_grant"]),
+    Rule::new("revoked", Cause::Revoked).statuses(&[400, 401, 403]).codes(&[
+        "invalid_api_key",
+        "token_revoked",
+        "api_key_revoked",
+        "invalid_grant",
+    ]),
     Rule::new("balance", Cause::Quota(Account))
         .statuses(&[400, 402, 403, 429])
-        .codes(&["insufficient_quota", "insufficient_balance", "exceeded_current_quota_error"])
+        .codes(&[
+            "insufficient_quota",
+            "insufficient_balance",
+            "exceeded_current_quota_error",
+            "usage_limit_reached",
+            "billing_error",
+        ])
         .starts(&["insufficient balance"]),
     Rule::new("capacity", Cause::Overload(Model))
         .codes(&[

@@ -50,7 +50,8 @@ pub fn usage(body: &[u8]) -> Option<Usage> {
                 let text = event.trim_ascii();
                 text.starts_with(b"{") && holds(text, b"sage")
             });
-            let read = |event: &[u8]| serde_json::from_slice::<Object<Body>>(event).ok()?.0?.usage();
+            let read =
+                |event: &[u8]| serde_json::from_slice::<Object<Body>>(event).ok()?.0?.usage();
             merged(events.filter_map(read))
         }
     }
@@ -66,15 +67,14 @@ fn holds(text: &[u8], word: &[u8]) -> bool {
 }
 
 fn merged(reports: impl Iterator<Item = Usage>) -> Option<Usage> {
-    reports.reduce(|one, other| {
-        let mut usage = Usage::default();
-        usage.input = one.input.max(other.input);
-        usage.output = one.output.max(other.output);
-        usage.cache_read = one.cache_read.max(other.cache_read);
-        usage.cache_write = one.cache_write.max(other.cache_write);
-        usage.reasoning = one.reasoning.max(other.reasoning);
-        usage.reported_total = one.reported_total.max(other.reported_total);
-        usage
+    reports.reduce(|one, other| Usage {
+        input: one.input.max(other.input),
+        output: one.output.max(other.output),
+        cache_read: one.cache_read.max(other.cache_read),
+        cache_write: one.cache_write.max(other.cache_write),
+        reasoning: one.reasoning.max(other.reasoning),
+        reported_total: one.reported_total.max(other.reported_total),
+        ..one
     })
 }
 
@@ -148,11 +148,8 @@ impl Tokens {
         // Anthropic's input excludes the cached tokens, everyone else's prompt includes them.
         let excludes_cache = self.prompt_tokens.count().is_none() && (write.or(read)).is_some();
         let mut usage = if excludes_cache {
-            let mut usage = Usage::default();
-            (usage.input, usage.output) = (prompt, output);
-            (usage.cache_read, usage.cache_write) =
-                (read.unwrap_or_default(), write.unwrap_or_default());
-            usage
+            let (cache_read, cache_write) = (read.unwrap_or_default(), write.unwrap_or_default());
+            Usage { input: prompt, output, cache_read, cache_write, ..Usage::default() }
         } else {
             Usage::from_prompt_total(prompt, self.cached(), output)
         };

@@ -3,7 +3,7 @@
 //! Names and units as in: Anthropic, *Rate limits*, "Response headers" (RFC 3339 resets); OpenAI,
 //! *Rate limits*, "Rate limits in headers" (spans such as `6m0s`); the headers that Claude
 //! subscriptions (`anthropic-ratelimit-unified-*`, utilisation 0 to 1, resets in seconds since the
-//! Unix epoch) and ChatGPT subscriptions (`x-codex-*`, percent used) were seen to send, recorded in
+//! Unix epoch) and Codex subscriptions (`x-codex-*`, percent used) were seen to send, recorded in
 //! public bug reports of their clients.
 
 use ::http::HeaderMap;
@@ -107,7 +107,7 @@ fn summarised(headers: &HeaderMap, now: Timestamp) -> Window {
     }
 }
 
-/// A window of a ChatGPT subscription. One of no minutes does not exist.
+/// A window of a Codex subscription. One of no minutes does not exist.
 fn codex(headers: &HeaderMap, slot: &str, now: Timestamp) -> Option<Window> {
     let field = |field: &str| text(headers, &format!("x-codex-{slot}-{field}"));
     let used = field("used-percent").and_then(parse::decimal)?;

@@ -76,11 +76,37 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         "(34\\.0748|161h39m|-5)s?".prop_map(Into::into),
     ];
     let names = prop::sample::select(vec![
-        "error", "errors", "detail", "details", "message", "code", "type", "status", "reason",
-        "metadata", "violations", "quotaId", "retryDelay", "quotaResetDelay", "resets_at",
-        "resets_in_seconds", "response", "usage", "usageMetadata", "prompt_tokens",
-        "input_tokens", "cache_read_input_tokens", "prompt_tokens_details", "cached_tokens",
-        "promptTokenCount", "user", "user_id", "session_id", "conversation", "id", "any",
+        "error",
+        "errors",
+        "detail",
+        "details",
+        "message",
+        "code",
+        "type",
+        "status",
+        "reason",
+        "metadata",
+        "violations",
+        "quotaId",
+        "retryDelay",
+        "quotaResetDelay",
+        "resets_at",
+        "resets_in_seconds",
+        "response",
+        "usage",
+        "usageMetadata",
+        "prompt_tokens",
+        "input_tokens",
+        "cache_read_input_tokens",
+        "prompt_tokens_details",
+        "cached_tokens",
+        "promptTokenCount",
+        "user",
+        "user_id",
+        "session_id",
+        "conversation",
+        "id",
+        "any",
     ]);
     leaf.prop_recursive(5, 64, 6, move |inner| {
         prop_oneof![
@@ -131,7 +157,7 @@ proptest! {
         prop_assert_eq!(classify(provider, &response, now), verdict.outcome);
         prop_assert_ne!(verdict.outcome, Outcome::BanSignal);
         prop_assert_ne!(verdict.outcome, Outcome::DeadToken);
-        if matches!(status.as_u16(), 405..408 | 409..429 | 430..500) {
+        if matches!(status.as_u16(), 405..=407 | 409..=428 | 430..=499) {
             prop_assert!(matches!(verdict.outcome, Outcome::ClientFault | Outcome::Network));
         }
         if let Some(reading) = quota_reading(&headers, now) {
@@ -141,7 +167,7 @@ proptest! {
                 prop_assert!(window.reset.is_none_or(|reset| now < reset));
             }
         }
-        let _ = usage(&body);
+        prop_assert_eq!(usage(&body), usage(&body));
         let client = ClientRequest::new(&headers).body(&body).address("198.51.100.1");
         let rules = CallerRules::new().guess(true);
         prop_assert_eq!(rules.read(&client), rules.read(&client));

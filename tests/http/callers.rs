@@ -32,7 +32,9 @@ fn user_and_session_make_the_caller() {
     ] {
         assert_eq!(key(&[ALICE], body).as_ref(), Some(&one), "{body}");
     }
-    for name in ["x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id"] {
+    for name in
+        ["x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id"]
+    {
         let body = r#"{"user":"u","conversation":"another"}"#;
         assert_eq!(key(&[ALICE, (name, "s")], body).as_ref(), Some(&one), "{name}");
     }
@@ -79,7 +81,12 @@ fn no_credential_and_no_name_appears() {
 fn one_key_is_one_tenant_whichever_header_carries_it() {
     let body = r#"{"user":"u"}"#;
     let one = key(&[("authorization", "bearer  sk-1")], body);
-    for pair in [("x-api-key", "sk-1"), ("api-key", " sk-1"), ("x-goog-api-key", "sk-1"), ("authorization", "sk-1")] {
+    for pair in [
+        ("x-api-key", "sk-1"),
+        ("api-key", " sk-1"),
+        ("x-goog-api-key", "sk-1"),
+        ("authorization", "sk-1"),
+    ] {
         assert_eq!(key(&[pair], body), one, "{pair:?}");
     }
     let empty = headers(&[]);
@@ -129,7 +136,12 @@ fn placeholders_and_nonsense_name_nobody() {
     ] {
         assert_eq!(key(&[ALICE], body), bare, "{body}");
     }
-    for pairs in [&[][..], &[("authorization", "Bearer ")], &[("authorization", "Bearer")], &[("x-api-key", " ")]] {
+    for pairs in [
+        &[][..],
+        &[("authorization", "Bearer ")],
+        &[("authorization", "Bearer")],
+        &[("x-api-key", " ")],
+    ] {
         assert_eq!(key(pairs, "{}"), None, "{pairs:?}");
     }
     let open = key(&[], r#"{"user":"u"}"#).unwrap();

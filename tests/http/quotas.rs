@@ -34,7 +34,11 @@ fn reading(headers: &[(&str, &str)]) -> Option<QuotaReading> {
     quota_reading(answer(200, headers, "").headers(), NOW)
 }
 
-fn with(headers: &[(&'static str, &'static str)], name: &str, value: &'static str) -> Vec<(&'static str, &'static str)> {
+fn with(
+    headers: &[(&'static str, &'static str)],
+    name: &str,
+    value: &'static str,
+) -> Vec<(&'static str, &'static str)> {
     headers.iter().map(|&(it, old)| (it, if it == name { value } else { old })).collect()
 }
 
@@ -76,13 +80,21 @@ fn readings_of_a_claude_subscription() {
     assert_eq!(taken.observed_at, NOW);
     let windows: Vec<_> = taken.windows.iter().map(|it| (it.remaining, it.gates)).collect();
     assert_eq!(windows.len(), 2, "the family's window is not the account's: {windows:?}");
-    assert_eq!(windows[0], (Some(100.0), false));
+    assert_eq!(windows[0], (Some(100.0), true));
     let weekly = windows[1].0.unwrap();
     assert!((weekly - 6.0).abs() < 1e-9, "{weekly}");
     assert_eq!(taken.windows[1].reset, Some(Timestamp::from_millis(1_785_736_800_000)));
 
-    let taken = reading(&with(FAMILY, "anthropic-ratelimit-unified-7d-status", "rejected")).unwrap();
+    let taken =
+        reading(&with(FAMILY, "anthropic-ratelimit-unified-7d-status", "rejected")).unwrap();
     assert_eq!((taken.windows[1].remaining, taken.windows[1].gates), (Some(0.0), true));
+
+    let on_credit = [
+        ("anthropic-ratelimit-unified-5h-status", "allowed"),
+        ("anthropic-ratelimit-unified-5h-utilization", "1.0"),
+    ];
+    let taken = reading(&on_credit).unwrap();
+    assert_eq!((taken.windows[0].remaining, taken.windows[0].gates), (Some(0.0), false));
 
     let without_status = &[("anthropic-ratelimit-unified-5h-utilization", "0.36")];
     assert_eq!(reading(without_status).unwrap().windows[0].remaining, Some(64.0));
@@ -128,8 +140,14 @@ fn readings_of_minute_limits_rank_only() {
 fn nonsense_is_no_reading() {
     assert_eq!(reading(&[]), None);
     assert_eq!(reading(&[("anthropic-ratelimit-unified-5h-utilization", "0.94x")]), None);
-    assert_eq!(reading(&[("x-ratelimit-limit-tokens", "-1"), ("x-ratelimit-remaining-tokens", "-1")]), None);
-    assert_eq!(reading(&[("x-ratelimit-limit-tokens", "0"), ("x-ratelimit-remaining-tokens", "0")]), None);
+    assert_eq!(
+        reading(&[("x-ratelimit-limit-tokens", "-1"), ("x-ratelimit-remaining-tokens", "-1")]),
+        None
+    );
+    assert_eq!(
+        reading(&[("x-ratelimit-limit-tokens", "0"), ("x-ratelimit-remaining-tokens", "0")]),
+        None
+    );
     assert_eq!(reading(&[("x-codex-primary-used-percent", "NaN")]), None);
     let beyond = reading(&[("x-codex-primary-used-percent", "250")]).unwrap();
     assert_eq!(beyond.windows[0].remaining, Some(0.0));
@@ -145,4 +163,10 @@ fn a_dry_reading_blocks_the_account_until_its_renewal() {
     let refusal = pool.select(&Request::new()).unwrap_err();
     assert_eq!(refusal.tally().count(Reason::QuotaExhausted), 1);
     assert_eq!(refusal.retry_at(), Some(Timestamp::from_millis(1_785_685_200_000)));
+
+    clock.set(Timestamp::from_millis(NOW.as_millis() + 1_000));
+    let renewed = answer(200, &FAMILY[..6], "");
+    let reading = quota_reading(renewed.headers(), Timestamp::from_millis(1_785_684_989_000));
+    pool.observe_quota("a", &reading.unwrap()).unwrap();
+    assert!(pool.select(&Request::new()).is_ok(), "newer evidence of quota lifts the block");
 }

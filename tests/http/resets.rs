@@ -3,7 +3,6 @@
 use account_pool::http::Provider::{self, Anthropic, Generic, Google, OpenAi};
 use account_pool::{Millis, Outcome, Reset, Scope, Timestamp};
 
-use crate::causes::{DAILY, EXHAUSTED, MINUTE};
 use crate::{NOW, verdict};
 
 fn reset(provider: Provider, headers: &[(&str, &str)], body: &str) -> Option<Reset> {
@@ -118,10 +117,7 @@ fn texts() {
 #[test]
 fn precedence() {
     let body = r#"{"error":{"message":"Please try again in 30s."}}"#;
-    let limits = [
-        ("x-ratelimit-remaining-requests", "0"),
-        ("x-ratelimit-reset-requests", "40s"),
-    ];
+    let limits = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "40s")];
     let seconds = ("retry-after", "20");
     let milliseconds = ("retry-after-ms", "10000");
     assert_eq!(reset(OpenAi, &[limits[0], limits[1], seconds, milliseconds], body), after(10_000));
@@ -129,7 +125,10 @@ fn precedence() {
     assert_eq!(reset(OpenAi, &limits, body), after(30_000));
     assert_eq!(reset(OpenAi, &limits, ""), at(NOW.as_millis() + 40_000));
     assert_eq!(reset(OpenAi, &[("retry-after", "-1"), limits[0], limits[1]], body), after(30_000));
-    assert_eq!(reset(OpenAi, &[seconds, ("retry-after", "25"), ("retry-after", "x")], ""), after(25_000));
+    assert_eq!(
+        reset(OpenAi, &[seconds, ("retry-after", "25"), ("retry-after", "x")], ""),
+        after(25_000)
+    );
 }
 
 #[test]
@@ -140,6 +139,19 @@ fn a_date_is_measured_by_the_upstreams_own_clock() {
     ];
     assert_eq!(reset(Generic, &headers, ""), after(30_000));
 }
+
+/// A quota per day, beside the delay of the minute.
+const DAILY: &str = r#"{"error":{"code":429,"message":"Please retry in 34.074824224s.","details":[
+    {"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
+    {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#;
+
+const MINUTE: &str = r#"{"error":{"code":429,"message":"You exceeded your current quota.","details":[
+    {"violations":[{"quotaId":"GenerateContentInputTokensPerModelPerMinute-FreeTier"}]},
+    {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.074824224s"}]}}"#;
+
+const EXHAUSTED: &str = r#"{"error":{"code":429,"message":"Your quota will reset after 161h39m41s.",
+    "details":[{"reason":"QUOTA_EXHAUSTED","metadata":{"quotaResetDelay":"161h39m41.300432511s",
+    "quotaResetTimeStamp":"2026-08-09T09:16:09Z"}},{"retryDelay":"581981.300432511s"}]}}"#;
 
 #[test]
 fn google_bodies() {

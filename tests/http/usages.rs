@@ -91,7 +91,19 @@ fn streams() {
 
 #[test]
 fn nothing_to_read() {
-    for body in ["", "null", "{}", "[]", "{\"usage\":null}", "{\"usage\":{}}", "{\"usage\":5}", "hello", "{\"usage\":{\"prompt_tokens\":5", "data:", "data: {\"usage\""] {
+    for body in [
+        "",
+        "null",
+        "{}",
+        "[]",
+        "{\"usage\":null}",
+        "{\"usage\":{}}",
+        "{\"usage\":5}",
+        "hello",
+        "{\"usage\":{\"prompt_tokens\":5",
+        "data:",
+        "data: {\"usage\"",
+    ] {
         assert_eq!(counts(body), None, "{body}");
     }
     let long = format!("{{\"pad\":\"{}\",\"usage\":{{\"prompt_tokens\":1}}}}", "x".repeat(9 << 20));
