@@ -3,7 +3,7 @@
 //!
 //! - [`classify`] and [`Classifier`] turn an answer into an [`Outcome`](crate::Outcome), with the
 //!   usage of a success and the announced end of a limit;
-//! - [`quota_reading`] and [`usage`] read quotas from headers and usage from bodies;
+//! - [`quota_reading`] and [`usage()`] read quotas from headers and usage from bodies;
 //! - [`CallerRules`] finds the caller of a client's request, and says whether to bind it.
 //!
 //! Everything is a pure function of its arguments: time is passed in, nothing is sent or kept, no

@@ -25,7 +25,7 @@ fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> http::Response<S
     for (name, value) in headers {
         answer = answer.header(*name, *value);
     }
-    answer.body(body.to_owned()).unwrap()
+    answer.body(body.to_owned()).expect("the parts are valid")
 }
 
 fn verdict(

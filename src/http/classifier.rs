@@ -73,7 +73,7 @@ impl<'a> Classifier<'a> {
     }
 
     /// What an answer comes to at `now`. Never fails; work is bounded by the lengths stated at
-    /// [`Response`] and [`usage`].
+    /// [`Response`] and [`usage()`].
     #[must_use]
     pub fn classify(&self, response: &Response<'_>, now: Timestamp) -> Verdict<'a> {
         let answer = Answer::read(response);

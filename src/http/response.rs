@@ -24,6 +24,8 @@ pub enum Provider {
 ///
 /// The body may be the whole of it or its beginning. An error body is looked at if it is complete
 /// and of at most 64 KiB; one that is cut off is judged by its status and headers alone.
+/// Of a stream that breaks off with an error event, give that event as the body.
+///
 /// `Debug` shows neither header values nor the body, since they may hold secrets.
 ///
 /// ```

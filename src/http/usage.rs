@@ -161,7 +161,8 @@ impl Tokens {
     fn cached(&self) -> u64 {
         let details = [&self.prompt_tokens_details, &self.input_tokens_details];
         let detailed = details.into_iter().find_map(|it| it.0.as_ref()?.cached_tokens.count());
-        detailed.or_else(|| self.prompt_cache_hit_tokens.count()).unwrap_or_default()
+        let apart = [&self.prompt_cache_hit_tokens, &self.cache_read_input_tokens];
+        detailed.or_else(|| first(apart)).unwrap_or_default()
     }
 
     fn reasoning(&self) -> u64 {

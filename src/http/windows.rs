@@ -82,6 +82,8 @@ fn unified(headers: &HeaderMap, now: Timestamp) -> Vec<Window> {
 
 fn claim(headers: &HeaderMap, name: &str, now: Timestamp) -> Window {
     let field = |field: &str| text(headers, &format!("{UNIFIED}{name}-{field}"));
+    let summary = text(headers, "anthropic-ratelimit-unified-status");
+    let is_allowed = |status: &str| status.starts_with("allowed");
     let spent = field("status") == Some("rejected");
     let used = field("utilization").and_then(parse::decimal);
     let left = used.map(|used| ((1.0 - used) * 100.0).clamp(0.0, 100.0));
@@ -90,7 +92,7 @@ fn claim(headers: &HeaderMap, name: &str, now: Timestamp) -> Window {
         remaining: if spent { Some(0.0) } else { left },
         reset: field("reset").and_then(|reset| ahead(reset, now)),
         spent,
-        allowed: field("status").is_some_and(|status| status.starts_with("allowed")),
+        allowed: field("status").is_some_and(is_allowed) || summary.is_some_and(is_allowed),
     }
 }
 

@@ -21,7 +21,7 @@ fn recorded() -> impl Iterator<Item = (Provider, u16, &'static str, &'static str
             "Google" => Google,
             _ => Generic,
         };
-        (provider, next().parse().unwrap(), next(), next())
+        (provider, next().parse().expect("a line names a status"), next(), next())
     })
 }
 

@@ -89,12 +89,12 @@ fn readings_of_a_claude_subscription() {
         reading(&with(FAMILY, "anthropic-ratelimit-unified-7d-status", "rejected")).unwrap();
     assert_eq!((taken.windows[1].remaining, taken.windows[1].gates), (Some(0.0), true));
 
-    let on_credit = [
-        ("anthropic-ratelimit-unified-5h-status", "allowed"),
-        ("anthropic-ratelimit-unified-5h-utilization", "1.0"),
-    ];
-    let taken = reading(&on_credit).unwrap();
-    assert_eq!((taken.windows[0].remaining, taken.windows[0].gates), (Some(0.0), false));
+    for status in ["anthropic-ratelimit-unified-5h-status", "anthropic-ratelimit-unified-status"] {
+        let on_credit =
+            [(status, "allowed"), ("anthropic-ratelimit-unified-5h-utilization", "1.0")];
+        let taken = reading(&on_credit).unwrap();
+        assert_eq!((taken.windows[0].remaining, taken.windows[0].gates), (Some(0.0), false));
+    }
 
     let without_status = &[("anthropic-ratelimit-unified-5h-utilization", "0.36")];
     assert_eq!(reading(without_status).unwrap().windows[0].remaining, Some(64.0));

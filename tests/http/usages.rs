@@ -42,6 +42,11 @@ fn complete_answers() {
             [36, 64, 0, 7, 0, 107],
         ),
         (
+            "a relay's mixture",
+            r#"{"usage":{"prompt_tokens":100,"completion_tokens":7,"cache_read_input_tokens":40}}"#,
+            [60, 40, 0, 7, 0, 0],
+        ),
+        (
             "more cached than prompted",
             r#"{"usage":{"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":99}}}"#,
             [0, 10, 0, 1, 0, 0],
