@@ -50,6 +50,9 @@ mod events;
 mod explain;
 mod feedback;
 mod grant;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
 mod lease;
 mod leases;
 #[cfg(feature = "metrics")]
