@@ -59,7 +59,7 @@ fn c01_sibling_no_term_of_the_order_moves_a_warm_caller() {
 
     // A becomes worse in every term that ranks: load, trouble, quota, headroom, recency, tier.
     pool.hold_on(10, "A", &anyone());
-    pool.observe(11, "A", &anyone(), &Outcome::Network);
+    pool.observe(11, "A", &anyone(), Outcome::Network);
     pool.quota(12, "A", 5.0, None);
     let plan = Plan::default().rpm(10).tier(Tier(1));
     pool.scheduler.set_plan("A", &plan, at(13)).unwrap();
@@ -542,7 +542,7 @@ fn c11_sibling_a_model_that_the_quota_does_not_meter_keeps_its_account() {
     let (free, paid) = (by("u1").on("free"), by("u2").on("m1").without(&["B"]));
     assert_eq!(pool.turn(0, &free), "A");
     assert_eq!(pool.turn(5, &paid), "A");
-    pool.observe(20, "A", &anyone(), &exhausted_until(3_600_000));
+    pool.observe(20, "A", &anyone(), exhausted_until(3_600_000));
 
     let spent = by("u2").on("m1");
     assert_eq!(pool.turns(&[30, 40], &free), ["A", "A"]);
@@ -557,7 +557,7 @@ fn c11_sibling_a_quota_block_no_longer_than_the_cache_is_a_detour() {
         let mut pool = Scenario::new(&["A", "B"]);
         let u1 = by("u1");
         assert_eq!(pool.turn(999, &u1), "A");
-        pool.observe(1_000, "A", &u1, &exhausted_until(reset));
+        pool.observe(1_000, "A", &u1, exhausted_until(reset));
         assert_eq!(pool.turn(1_000, &u1), "B");
         assert_eq!(pool.bound_to(1_002, &u1).unwrap(), home, "reset {reset}");
     }
@@ -584,7 +584,7 @@ fn conversation() -> Ask {
 /// What can keep A from serving that conversation from 10 on, the exclude list aside.
 fn blockers() -> Vec<(&'static str, Event)> {
     fn fail(pool: &mut Scenario, outcome: Outcome) {
-        pool.observe(10, "A", &conversation(), &outcome);
+        pool.observe(10, "A", &conversation(), outcome);
     }
     fn plan(pool: &mut Scenario, plan: &Plan) {
         pool.scheduler.set_plan("A", plan, at(10)).unwrap();
@@ -748,7 +748,7 @@ fn c13_sibling_no_way_of_pausing_lets_a_late_success_bind() {
 fn c13_sibling_a_success_after_the_breaker_opened_does_not_bind() {
     let mut pool = Scenario::with(configured(|it| it.breaker.threshold = Some(1)), &["A", "B"]);
     let l1 = pool.hold(100, &by("u1"));
-    pool.observe(150, "A", &anyone(), &Outcome::Network);
+    pool.observe(150, "A", &anyone(), Outcome::Network);
     pool.ok(&l1, 200);
     assert_eq!(pool.bound_to(200, &by("u1")), None);
 }

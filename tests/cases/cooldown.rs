@@ -44,7 +44,7 @@ fn block_of(pool: &Scenario, t: u64, account: &str) -> BlockView {
 /// How long a throttle without a hint lasts that is reported now.
 fn next_throttle(pool: &Scenario, t: u64) -> u64 {
     let mut pool = pool.clone();
-    pool.observe(t, "A", &anyone(), &throttled());
+    pool.observe(t, "A", &anyone(), throttled());
     block_of(&pool, t, "A").until.since(at(t)).as_millis()
 }
 
@@ -86,7 +86,7 @@ fn c26_sibling_in_every_scope_and_kind_the_later_deadline_wins() {
                 let mut pool = Scenario::new(&["A"]);
                 for hint in hints {
                     let outcome = kind(scope, Some(Reset::After(ms(hint))));
-                    pool.observe(0, "A", &named(), &outcome);
+                    pool.observe(0, "A", &named(), outcome);
                 }
                 assert_eq!(block_of(&pool, 0, "A").until, at(500_000), "{scope:?}");
                 assert_eq!(pool.retry_after(499_999, &named()), Some(1), "{scope:?}");
@@ -99,9 +99,9 @@ fn c26_sibling_in_every_scope_and_kind_the_later_deadline_wins() {
 #[test]
 fn c26_sibling_blocks_of_different_kinds_keep_their_own_deadlines() {
     let mut pool = Scenario::new(&["A"]);
-    pool.observe(0, "A", &anyone(), &throttled_for(20_000));
-    pool.observe(0, "A", &anyone(), &exhausted_until(30_000));
-    pool.observe(0, "A", &named(), &model_throttled_for(40_000));
+    pool.observe(0, "A", &anyone(), throttled_for(20_000));
+    pool.observe(0, "A", &anyone(), exhausted_until(30_000));
+    pool.observe(0, "A", &named(), model_throttled_for(40_000));
     assert_eq!(pool.retry_after(10, &anyone()), Some(29_990));
     assert_eq!(pool.retry_after(10, &named()), Some(39_990));
     assert_eq!(pool.scheduler.clear_blocks("A", Some(Dimension::Quota), at(20)), Ok(true));
@@ -124,7 +124,7 @@ fn c29_sibling_after_a_capped_hint_others_come_first_until_the_announced_end() {
     for hints in [[86_400_000, 5_000], [5_000, 86_400_000]] {
         let mut pool = Scenario::new(&["A", "B"]);
         for hint in hints {
-            pool.observe(0, "A", &anyone(), &throttled_for(hint));
+            pool.observe(0, "A", &anyone(), throttled_for(hint));
         }
         for t in [899_999, 900_000, 86_399_999] {
             assert_eq!(pool.turn(t, &anyone()), "B", "at {t}");
@@ -136,7 +136,7 @@ fn c29_sibling_after_a_capped_hint_others_come_first_until_the_announced_end() {
     // The model's own hint counts for the model.
     let mut pool = Scenario::new(&["A", "B"]);
     pool.turn(0, &anyone().without(&["A"]));
-    pool.observe(0, "A", &named(), &model_throttled_for(86_400_000));
+    pool.observe(0, "A", &named(), model_throttled_for(86_400_000));
     assert_eq!(pool.turn(900_000, &anyone().on("m1")), "B");
     assert_eq!(pool.turn(900_010, &anyone().on("m2")), "A");
 }
@@ -153,7 +153,7 @@ fn c29_sibling_no_hint_however_absurd_lasts_longer_than_its_cap() {
                 (Outcome::QuotaExhausted { scope, reset }, quota_cap),
             ] {
                 let mut pool = Scenario::new(&["A"]);
-                pool.observe(1_000, "A", &named(), &outcome);
+                pool.observe(1_000, "A", &named(), outcome);
                 assert_eq!(pool.retry_after(1_000, &named()), Some(cap.as_millis()));
                 let until = 1_000 + cap.as_millis();
                 assert_eq!(pool.retry_after(until - 1, &named()), Some(1));
@@ -226,8 +226,8 @@ fn c30_sibling_a_spent_quota_is_never_served_degraded() {
         let config = configured(|config| config.degraded = Degraded::Transient);
         let mut pool = Scenario::with(config, &["A"]);
         let reset = Some(Reset::At(at(3_600_000)));
-        pool.observe(0, "A", &named(), &Outcome::QuotaExhausted { scope, reset });
-        pool.observe(0, "A", &named(), &throttled_for(5_000));
+        pool.observe(0, "A", &named(), Outcome::QuotaExhausted { scope, reset });
+        pool.observe(0, "A", &named(), throttled_for(5_000));
         assert_eq!(pool.retry_after(1, &named()), Some(3_599_999), "{scope:?}");
     }
 }
@@ -242,7 +242,7 @@ fn c32_retries_against_a_cooled_pool_do_not_deepen_the_cooldowns() {
         });
         let mut pool = Scenario::with(config, &["A", "B", "C"]);
         for account in ["A", "B", "C"] {
-            pool.observe(0, account, &anyone(), &throttled());
+            pool.observe(0, account, &anyone(), throttled());
         }
         for t in (1_000..=30_000).step_by(1_000) {
             match pool.pick(t, &anyone()) {
@@ -273,12 +273,12 @@ fn c32_sibling_failures_of_any_scope_during_a_cooldown_raise_no_level() {
     for (outcome, base) in outcomes {
         let mut pool = Scenario::with(doubling(), &["A"]);
         for t in 0..30 {
-            pool.observe(t * 1_000, "A", &named(), &outcome);
+            pool.observe(t * 1_000, "A", &named(), outcome);
         }
         assert_eq!(block_of(&pool, 29_000, "A").until, at(29_000 + base), "{outcome:?}");
 
         // The first failure after the end takes one step, and only one.
-        pool.observe(29_000 + base, "A", &named(), &outcome);
+        pool.observe(29_000 + base, "A", &named(), outcome);
         let block = block_of(&pool, 29_000 + base, "A");
         assert_eq!((block.level, block.until), (1, at(29_000 + base + 2 * base)), "{outcome:?}");
     }
@@ -302,7 +302,7 @@ fn c34_sibling_trouble_counts_for_its_window_and_no_longer() {
     for outcome in [Outcome::Network, Outcome::Timeout, Outcome::Internal] {
         for (t, account) in [(29_999, "B"), (30_000, "A"), (30_001, "A")] {
             let mut pool = Scenario::new(&["A", "B"]);
-            pool.observe(0, "A", &anyone(), &outcome);
+            pool.observe(0, "A", &anyone(), outcome);
             assert_eq!(pool.hold(t, &anyone()).account, account, "{outcome:?} at {t}");
         }
     }
@@ -311,8 +311,8 @@ fn c34_sibling_trouble_counts_for_its_window_and_no_longer() {
 #[test]
 fn c34_sibling_levels_decay_with_time() {
     let mut pool = Scenario::with(doubling(), &["A"]);
-    pool.observe(0, "A", &anyone(), &throttled());
-    pool.observe(60_000, "A", &anyone(), &throttled());
+    pool.observe(0, "A", &anyone(), throttled());
+    pool.observe(60_000, "A", &anyone(), throttled());
     assert_eq!(block_of(&pool, 60_000, "A").until, at(180_000));
 
     let ended = 180_000;
@@ -363,7 +363,7 @@ fn c35_sibling_every_kind_of_success_ends_the_streaks() {
             pool.report(&held, t, &Outcome::success());
             pool.cancel(&held, t);
         },
-        |pool, t, ask| pool.observe(t, "A", ask, &Outcome::success()),
+        |pool, t, ask| pool.observe(t, "A", ask, Outcome::success()),
         |pool, t, ask| {
             let held = pool.hold(t, &ask.clone().in_background());
             pool.ok(&held, t);
@@ -391,10 +391,10 @@ fn c35_sibling_every_kind_of_success_ends_the_streaks() {
     for failure in failures {
         for success in successes {
             let mut pool = Scenario::with(config(), &["A"]);
-            pool.observe(0, "A", &named(), &failure);
+            pool.observe(0, "A", &named(), failure);
             let first = pool.inspect(0, "A").blocks;
             success(&mut pool, 60_000, &named());
-            pool.observe(60_001, "A", &named(), &failure);
+            pool.observe(60_001, "A", &named(), failure);
             let second = pool.inspect(60_001, "A").blocks;
             let spans = |blocks: &[BlockView]| -> Vec<Millis> {
                 blocks.iter().map(|block| block.until.since(block.set_at)).collect()
@@ -409,16 +409,16 @@ fn c35_sibling_every_kind_of_success_ends_the_streaks() {
 fn c35_sibling_a_success_of_another_model_says_nothing_about_this_one() {
     let mut pool = Scenario::with(doubling(), &["A"]);
     let model = Outcome::RateLimited { scope: Scope::Model, reset: None };
-    pool.observe(0, "A", &named(), &model);
+    pool.observe(0, "A", &named(), model);
     pool.turn(60_000, &anyone().on("m2"));
-    pool.observe(60_010, "A", &named(), &model);
+    pool.observe(60_010, "A", &named(), model);
     assert_eq!(block_of(&pool, 60_010, "A").until, at(60_010 + 120_000));
 }
 
 #[test]
 fn c35_sibling_neutral_outcomes_are_no_successes() {
     let mut pool = Scenario::with(doubling(), &["A"]);
-    pool.observe(0, "A", &anyone(), &throttled());
+    pool.observe(0, "A", &anyone(), throttled());
     for (t, outcome) in [(60_000, Outcome::ClientFault), (60_010, Outcome::Cancelled)] {
         let held = pool.hold(t, &anyone());
         pool.fail(&held, t, outcome);
@@ -434,8 +434,8 @@ fn c35_sibling_a_block_made_by_hand_is_no_failure() {
     assert_eq!(next_throttle(&pool, 5_000), 60_000);
     assert_eq!(next_throttle(&pool, 10_000), 60_000);
 
-    pool.observe(10_000, "A", &anyone(), &throttled());
-    pool.observe(70_000, "A", &anyone(), &throttled());
+    pool.observe(10_000, "A", &anyone(), throttled());
+    pool.observe(70_000, "A", &anyone(), throttled());
     pool.block(100_000, "A", 200_000);
     assert_eq!(block_of(&pool, 100_000, "A").level, 1);
     assert_eq!(next_throttle(&pool, 200_000), 240_000);
@@ -474,7 +474,7 @@ fn c36_sibling_overload_of_a_model_or_selector_stays_there() {
     ] {
         let mut pool = Scenario::new(&["A"]);
         for t in [0, 10_000, 20_000] {
-            pool.observe(t, "A", &named(), &Outcome::Overloaded { scope, reset: None });
+            pool.observe(t, "A", &named(), Outcome::Overloaded { scope, reset: None });
             assert_eq!(pool.retry_after(t, &named()), Some(10_000));
             assert_eq!(pool.turn(t, &other), "A");
         }
@@ -512,7 +512,7 @@ fn c37_sibling_no_kind_of_background_failure_takes_an_account_out() {
     for outcome in kinds {
         let mut pool = Scenario::with(config.clone(), &["A"]);
         let background = named().in_background();
-        pool.observe(0, "A", &background, &outcome);
+        pool.observe(0, "A", &background, outcome);
         let held = pool.hold(1, &background);
         pool.report(&held, 2, &outcome);
         pool.fail(&held, 3, outcome);
@@ -520,7 +520,7 @@ fn c37_sibling_no_kind_of_background_failure_takes_an_account_out() {
         assert_eq!(pool.hold(4, &named()).account, "A", "{outcome:?}");
 
         // The same from a user does.
-        pool.observe(5, "A", &named(), &outcome);
+        pool.observe(5, "A", &named(), outcome);
         pool.refused(5, &named());
     }
 }
@@ -559,7 +559,7 @@ fn c38_sibling_limits_of_every_kind_keep_to_their_scope() {
             Outcome::Overloaded { scope, reset },
         ] {
             let mut pool = Scenario::new(&["A"]);
-            pool.observe(0, "A", &named(), &outcome);
+            pool.observe(0, "A", &named(), outcome);
             assert_eq!(pool.retry_after(1, &named()), Some(59_999), "{outcome:?}");
             assert_eq!(pool.retry_after(1, &same), Some(59_999), "{outcome:?}");
             assert_eq!(pool.hold(1, &other).account, "A", "{outcome:?}");
@@ -572,7 +572,7 @@ fn c38_sibling_limits_of_every_kind_keep_to_their_scope() {
 #[test]
 fn c38_sibling_a_model_and_a_selector_of_one_name_are_different() {
     let mut pool = Scenario::new(&["A"]);
-    pool.observe(0, "A", &anyone().on("x"), &model_throttled_for(60_000));
+    pool.observe(0, "A", &anyone().on("x"), model_throttled_for(60_000));
     assert_eq!(pool.hold(1, &anyone().via("x").on("y")).account, "A");
     pool.refused(1, &anyone().on("x"));
 }
@@ -602,7 +602,7 @@ fn c39_sibling_every_account_wide_failure_blocks_every_name() {
         Outcome::Overloaded { scope: Scope::Selector, reset: None },
     ] {
         let mut pool = Scenario::new(&["A", "B"]);
-        pool.observe(0, "A", &anyone(), &outcome);
+        pool.observe(0, "A", &anyone(), outcome);
         for ask in [anyone(), named(), anyone().on("m2"), anyone().via("s2")] {
             assert_eq!(pool.turn(1, &ask), "B", "{outcome:?}");
         }
@@ -612,7 +612,7 @@ fn c39_sibling_every_account_wide_failure_blocks_every_name() {
 #[test]
 fn c40_a_model_cooldown_is_felt_by_requests_without_a_model() {
     let mut pool = Scenario::new(&["A", "B"]);
-    pool.observe(0, "A", &anyone().on("m1"), &model_throttled_for(60_000));
+    pool.observe(0, "A", &anyone().on("m1"), model_throttled_for(60_000));
     assert_eq!(pool.turn(1, &anyone()), "B");
     assert_eq!(pool.turn(2, &anyone().on("m1")), "B");
     assert_eq!(pool.turn(3, &anyone().without(&["B"])), "A");
@@ -651,7 +651,7 @@ fn c42_an_alias_and_its_model_are_one() {
     pool.block_model(0, "A", "m3", 60_000);
     pool.block_model(0, "B", "m3", 60_000);
     assert_eq!(pool.turn(1, &anyone().on("x")), "A");
-    pool.observe(2, "A", &anyone().on("x"), &model_throttled_for(10_000));
+    pool.observe(2, "A", &anyone().on("x"), model_throttled_for(10_000));
     assert_eq!(pool.turn(3, &anyone().on("m1")), "B");
     assert_eq!(pool.turn(3, &anyone().on("x")), "B");
 
@@ -659,8 +659,8 @@ fn c42_an_alias_and_its_model_are_one() {
     let model = Outcome::RateLimited { scope: Scope::Model, reset: None };
     for name in ["x", "m1"] {
         let mut pool = pool.clone();
-        pool.observe(20_000, "A", &anyone().on(name), &Outcome::success());
-        pool.observe(20_001, "A", &anyone().on("m1"), &model);
+        pool.observe(20_000, "A", &anyone().on(name), Outcome::success());
+        pool.observe(20_001, "A", &anyone().on("m1"), model);
         let blocks = pool.inspect(20_001, "A").blocks;
         let block = blocks.iter().find(|it| it.scope == BlockScope::Model("m1".to_owned()));
         assert_eq!(block.unwrap().until, at(20_001 + 60_000));
@@ -670,7 +670,7 @@ fn c42_an_alias_and_its_model_are_one() {
 #[test]
 fn c42_names_are_trimmed_and_keep_their_case() {
     let mut pool = Scenario::with(aliased(), &["A"]);
-    pool.observe(0, "A", &anyone().on("  x\t"), &model_throttled_for(60_000));
+    pool.observe(0, "A", &anyone().on("  x\t"), model_throttled_for(60_000));
     for name in ["x", " x", "m1", "m1 "] {
         pool.refused(1, &anyone().on(name));
     }
@@ -706,7 +706,7 @@ fn c42_sibling_aliases_hold_wherever_a_model_is_named() {
         let mut config = aliased();
         config.unmetered = BTreeSet::from([name.to_owned()]);
         let mut spent = Scenario::with(config, &["A"]);
-        spent.observe(0, "A", &anyone(), &exhausted_until(60_000));
+        spent.observe(0, "A", &anyone(), exhausted_until(60_000));
         under_either_name(&spent, true);
         spent.refused(1, &anyone().on("m2"));
     }
@@ -738,7 +738,7 @@ fn c42_sibling_aliases_are_trimmed_like_the_names_in_requests() {
 fn c43_newer_quota_evidence_releases_the_block_and_older_does_not() {
     // The case's times, 1 000 later.
     let mut pool = Scenario::new(&["A", "B"]);
-    pool.observe(1_000, "A", &anyone(), &exhausted_until(10_001_000));
+    pool.observe(1_000, "A", &anyone(), exhausted_until(10_001_000));
     pool.quota_read_at(41_000, 990, "A", 100.0, None);
     assert_eq!(pool.turn(41_001, &anyone()), "B");
     pool.quota(51_000, "A", 100.0, Some(18_001_000));
@@ -755,13 +755,13 @@ fn c43_sibling_evidence_of_the_same_millisecond_does_not_release() {
     // An answer that refuses and carries readings too is reported in either order.
     for (observed_at, lifted) in [(999, false), (1_000, false), (1_001, true)] {
         let mut pool = Scenario::new(&["A"]);
-        pool.observe(1_000, "A", &anyone(), &exhausted_until(60_000));
+        pool.observe(1_000, "A", &anyone(), exhausted_until(60_000));
         pool.quota_read_at(2_000, observed_at, "A", 40.0, None);
         assert_eq!(pool.pick(2_000, &anyone()).is_ok(), lifted, "observed at {observed_at}");
     }
     let mut pool = Scenario::new(&["A"]);
     pool.quota(1_000, "A", 40.0, None);
-    pool.observe(1_000, "A", &anyone(), &exhausted_until(60_000));
+    pool.observe(1_000, "A", &anyone(), exhausted_until(60_000));
     pool.refused(1_000, &anyone());
 }
 
@@ -782,7 +782,7 @@ fn c43_sibling_readings_are_compared_by_when_they_were_taken() {
 
     // A dry reading taken before the refusal leaves the refusal's date.
     let mut pool = Scenario::new(&["A"]);
-    pool.observe(50_000, "A", &anyone(), &exhausted_until(80_000));
+    pool.observe(50_000, "A", &anyone(), exhausted_until(80_000));
     pool.quota_read_at(50_100, 49_000, "A", 0.0, Some(90_000));
     pool.quota_read_at(50_200, 49_500, "A", 100.0, None);
     pool.refused(50_201, &anyone());
@@ -800,7 +800,7 @@ fn c43_sibling_readings_that_say_nothing_release_nothing() {
     ];
     for reading in readings {
         let mut pool = Scenario::new(&["A"]);
-        pool.observe(0, "A", &anyone(), &exhausted_until(10_000_000));
+        pool.observe(0, "A", &anyone(), exhausted_until(10_000_000));
         assert_eq!(pool.scheduler.observe_quota("A", &reading, at(50_000)), Ok(true));
         assert_eq!(pool.retry_after(50_000, &anyone()), Some(9_950_000), "{reading:?}");
     }
@@ -809,11 +809,11 @@ fn c43_sibling_readings_that_say_nothing_release_nothing() {
 #[test]
 fn c43_sibling_quota_evidence_lifts_the_accounts_quota_block_alone() {
     let mut pool = Scenario::new(&["A"]);
-    pool.observe(0, "A", &anyone(), &exhausted_until(10_000_000));
-    pool.observe(0, "A", &anyone(), &Outcome::AuthFailed);
-    pool.observe(0, "A", &anyone(), &throttled_for(30_000));
+    pool.observe(0, "A", &anyone(), exhausted_until(10_000_000));
+    pool.observe(0, "A", &anyone(), Outcome::AuthFailed);
+    pool.observe(0, "A", &anyone(), throttled_for(30_000));
     let reset = Some(Reset::At(at(20_000)));
-    pool.observe(0, "A", &named(), &Outcome::QuotaExhausted { scope: Scope::Model, reset });
+    pool.observe(0, "A", &named(), Outcome::QuotaExhausted { scope: Scope::Model, reset });
     pool.quota(10, "A", 100.0, None);
     let left: Vec<Dimension> =
         pool.inspect(10, "A").blocks.iter().map(|block| block.dimension).collect();
@@ -824,7 +824,7 @@ fn c43_sibling_quota_evidence_lifts_the_accounts_quota_block_alone() {
 #[test]
 fn c45_a_recovery_is_noticed_by_fresh_evidence_not_by_diverted_requests() {
     let mut pool = Scenario::new(&["A", "B"]);
-    pool.observe(0, "A", &anyone(), &exhausted_until(86_400_000));
+    pool.observe(0, "A", &anyone(), exhausted_until(86_400_000));
     for t in (0..=700_000).step_by(1_000) {
         assert_eq!(pool.turn(t, &by("u1")), "B");
     }
@@ -856,7 +856,7 @@ fn c46_a_rejected_credential_blocks_despite_its_quota() {
     let l3 = pool.hold(180_010, &anyone());
     assert_eq!(l3.account, "A");
     pool.ok(&l3, 180_020);
-    pool.observe(180_030, "A", &anyone(), &Outcome::AuthFailed);
+    pool.observe(180_030, "A", &anyone(), Outcome::AuthFailed);
     assert_eq!(block_of(&pool, 180_030, "A").until, at(180_030 + 60_000));
 }
 
@@ -894,7 +894,7 @@ fn c46_sibling_no_way_around_a_rejected_credential() {
     config.unmetered = BTreeSet::from(["free".to_owned()]);
     let mut pool = Scenario::with(config, &["A"]);
     assert_eq!(pool.turn(0, &by("u1")), "A");
-    pool.observe(5, "A", &anyone(), &Outcome::AuthFailed);
+    pool.observe(5, "A", &anyone(), Outcome::AuthFailed);
     for ask in [
         anyone(),
         anyone().on("free"),
@@ -916,7 +916,7 @@ fn c47_every_block_is_explained_and_can_be_cleared() {
     let mut pool = Scenario::with(doubling(), &["A"]);
     let model = BlockScope::Model("m1".to_owned());
     let (throttle, auth) = (Dimension::Throttle, Dimension::Auth);
-    pool.observe(0, "A", &anyone().on("m1"), &model_throttled_for(10_000));
+    pool.observe(0, "A", &anyone().on("m1"), model_throttled_for(10_000));
     pool.scheduler.block("A", &BlockScope::Account, auth, at(5_000), at(0)).unwrap();
 
     let blocks = pool.inspect(1, "A").blocks;
@@ -938,8 +938,8 @@ fn c47_every_block_is_explained_and_can_be_cleared() {
 #[test]
 fn c47_sibling_clearing_restarts_an_escalation() {
     let mut pool = Scenario::with(doubling(), &["A"]);
-    pool.observe(0, "A", &anyone(), &throttled());
-    pool.observe(60_000, "A", &anyone(), &throttled());
+    pool.observe(0, "A", &anyone(), throttled());
+    pool.observe(60_000, "A", &anyone(), throttled());
     assert_eq!(pool.scheduler.clear_blocks("A", Some(Dimension::Throttle), at(60_001)), Ok(true));
     assert_eq!(next_throttle(&pool, 60_002), 60_000);
 }
@@ -947,13 +947,13 @@ fn c47_sibling_clearing_restarts_an_escalation() {
 #[test]
 fn c47_sibling_one_block_is_cleared_as_it_was_seen() {
     let mut pool = Scenario::new(&["A"]);
-    pool.observe(0, "A", &anyone(), &throttled_for(10_000));
+    pool.observe(0, "A", &anyone(), throttled_for(10_000));
     pool.block_model(0, "A", "m1", 20_000);
     let seen = pool.inspect(1, "A").blocks[0].clone();
 
     // Newer evidence has renewed it.
     let mut renewed = pool.clone();
-    renewed.observe(2, "A", &anyone(), &throttled_for(5_000));
+    renewed.observe(2, "A", &anyone(), throttled_for(5_000));
     assert_eq!(renewed.scheduler.clear_block("A", seen.generation, at(3)), Ok(false));
     assert_eq!(renewed.retry_after(3, &anyone()), Some(9_997));
 
@@ -1053,7 +1053,7 @@ fn c48_sibling_an_error_counts_for_the_breaker_on_every_path() {
             pool.report(&held, 10, &outcome);
             pool.cancel(&held, 20);
         },
-        |pool, outcome| pool.observe(10, "A", &anyone(), &outcome),
+        |pool, outcome| pool.observe(10, "A", &anyone(), outcome),
     ];
     for outcome in [Outcome::Network, Outcome::Timeout] {
         for path in paths {
@@ -1070,7 +1070,7 @@ fn c48_sibling_the_report_of_a_probe_counts_until_its_time_is_up() {
     // Open until 30 000, probed from then on, for 30 s.
     for (t, closed) in [(59_999, true), (60_000, false), (60_001, false)] {
         let mut pool = Scenario::with(configured(|it| it.breaker.threshold = Some(1)), &["A"]);
-        pool.observe(0, "A", &anyone(), &Outcome::Network);
+        pool.observe(0, "A", &anyone(), Outcome::Network);
         let probe = pool.hold(30_000, &anyone());
         pool.report(&probe, t, &Outcome::success());
         let breaker = pool.inspect(t, "A").breaker;

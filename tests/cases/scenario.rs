@@ -1,7 +1,5 @@
 //! Timelines that read like the cases: `pick`, `turn`, `ok`, `fail`, `block` at given milliseconds.
 
-use std::borrow::Borrow;
-
 use account_pool::config::{Backoff, Degraded, Order, Shard, Term};
 use account_pool::{
     Account, AccountId, AccountView, Affinity, BlockScope, Config, Dimension, Grant, Millis,
@@ -311,14 +309,8 @@ impl Scenario {
     }
 
     /// An outcome without a lease, of a request like `ask`.
-    pub(crate) fn observe(
-        &mut self,
-        t: u64,
-        account: &str,
-        ask: &Ask,
-        outcome: impl Borrow<Outcome>,
-    ) {
-        self.scheduler.observe(account, &ask.request(), outcome.borrow(), at(t)).unwrap();
+    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: Outcome) {
+        self.scheduler.observe(account, &ask.request(), &outcome, at(t)).unwrap();
     }
 
     /// `count` network errors in a row.
