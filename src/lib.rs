@@ -50,6 +50,7 @@ mod events;
 mod explain;
 mod feedback;
 mod grant;
+mod hex;
 mod lease;
 mod leases;
 mod names;
@@ -63,6 +64,7 @@ mod select;
 mod shared;
 mod sliding;
 mod slot;
+mod snapshot;
 mod state;
 mod stats;
 mod sticky;
@@ -82,6 +84,7 @@ pub use request::{Affinity, Caller, Request, TrafficClass};
 pub use scheduler::{
     AccountView, BindingView, BlockScope, BlockView, BreakerView, QuotaView, Scheduler, WindowView,
 };
+pub use snapshot::{Snapshot, SnapshotError};
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};

@@ -3,6 +3,8 @@
 mod accounts;
 mod bindings;
 mod inspect;
+mod restore;
+mod snapshot;
 
 pub use self::accounts::BlockScope;
 pub use self::bindings::BindingView;

@@ -2,6 +2,7 @@
 
 use crate::config::BreakerPolicy;
 use crate::refusal::Lift;
+use crate::snapshot::saved::{SavedBreaker, SavedStreak};
 use crate::time::{Millis, Timestamp};
 
 /// Where a breaker stands. Derived from the time, so that reading changes nothing.
@@ -181,5 +182,34 @@ impl Breaker {
         self.errors = Streak::default();
         self.open_until = None;
         self.probes.clear();
+    }
+}
+
+impl From<&Breaker> for SavedBreaker {
+    fn from(breaker: &Breaker) -> Self {
+        let streak = |Streak { count, last }: Streak| SavedStreak { count, last };
+        Self {
+            errors: streak(breaker.errors),
+            internal: breaker.internal,
+            bans: streak(breaker.bans),
+            open_until: breaker.open_until,
+            episodes: breaker.episodes,
+            epoch: breaker.epoch,
+        }
+    }
+}
+
+impl From<&SavedBreaker> for Breaker {
+    fn from(saved: &SavedBreaker) -> Self {
+        let streak = |SavedStreak { count, last }: SavedStreak| Streak { count, last };
+        Self {
+            errors: streak(saved.errors),
+            internal: saved.internal,
+            bans: streak(saved.bans),
+            open_until: saved.open_until,
+            episodes: saved.episodes,
+            epoch: saved.epoch,
+            probes: Vec::new(),
+        }
     }
 }

@@ -25,6 +25,16 @@ impl Windows {
         self.token_limit = plan.tokens;
     }
 
+    /// What was taken: requests and tokens.
+    pub(crate) fn taken(&self) -> (&SlidingSum, &SlidingSum) {
+        (&self.requests, &self.tokens)
+    }
+
+    /// Replaces what was taken.
+    pub(crate) fn set_taken(&mut self, requests: SlidingSum, tokens: SlidingSum) {
+        (self.requests, self.tokens) = (requests, tokens);
+    }
+
     /// What lifts the request windows: free when each has room for one more.
     pub(crate) fn request_lift(&self, now: Timestamp) -> Lift {
         let lifts = self.limits.iter().map(|limit| lift(*limit, &self.requests, 1, now));
