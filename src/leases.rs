@@ -135,6 +135,27 @@ impl Leases {
         self.entries.iter().filter_map(|entry| entry.lease.as_ref())
     }
 
+    /// The leases with their places and newest signs of life, longest silent first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn by_silence(&self) -> impl Iterator<Item = (u32, Timestamp, &LeaseState)> {
+        let places = std::iter::successors(Some(self.head), |&index| {
+            self.entries.get(index as usize).map(|entry| entry.next)
+        });
+        places.map_while(|index| {
+            let entry = self.entries.get(index as usize)?;
+            Some((index, entry.seen, entry.lease.as_ref()?))
+        })
+    }
+
+    /// The places without a lease, the one to be taken next first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn vacant(&self) -> impl Iterator<Item = u32> {
+        let places = std::iter::successors(Some(self.vacant), |&index| {
+            self.entries.get(index as usize).map(|entry| entry.next)
+        });
+        places.take_while(|&index| index != NONE)
+    }
+
     fn take(&mut self, index: u32) -> Option<LeaseState> {
         self.unlink(index);
         let entry = &mut self.entries[index as usize];

@@ -51,6 +51,8 @@ mod explain;
 mod feedback;
 mod grant;
 mod hex;
+#[cfg(feature = "journal")]
+pub mod journal;
 mod lease;
 mod leases;
 mod names;

@@ -2,6 +2,8 @@
 
 mod accounts;
 mod bindings;
+#[cfg(feature = "journal")]
+mod digest;
 mod inspect;
 mod restore;
 mod snapshot;

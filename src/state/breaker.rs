@@ -69,6 +69,12 @@ impl Breaker {
         self.errors.count
     }
 
+    /// The leases that probe with their newest signs of life, the oldest first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn probes(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        self.probes.iter().map(|probe| (probe.lease, probe.seen))
+    }
+
     /// What lets the next request pass.
     pub(crate) fn lift(&self, policy: &BreakerPolicy, now: Timestamp) -> Lift {
         match self.phase(policy, now) {

@@ -72,6 +72,10 @@ pub(crate) fn config(seed: u64) -> Config {
     config.unmetered.insert("haiku".into());
     config.baseline_jitter = seed % 3;
     config.cooldown.jitter = Millis::new(seed % 2 * 700);
+    if seed % 2 == 1 {
+        config.breaker.threshold = Some(1);
+        config.breaker.recovery = Millis::from_secs(20);
+    }
     config.lease_timeout = Some(Millis::from_mins(3));
     config
 }

@@ -1,0 +1,1 @@
+//! Journals: a replay ends in the same state by the same answers.
