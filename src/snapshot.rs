@@ -78,3 +78,34 @@ impl Snapshot {
         self.at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::SnapshotError;
+    use crate::{Account, Config, QuotaReading, QuotaWindow, Scheduler, Timestamp};
+
+    /// JSON cannot write these; other formats can.
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        let now = Timestamp::from_millis(9);
+        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        scheduler.add(Account::new("a"), now).unwrap();
+        let reading = QuotaReading::at(now).window(QuotaWindow::new(5.0)).balance(1.0);
+        scheduler.observe_quota("a", &reading, now).unwrap();
+        let sound = scheduler.snapshot(now);
+        let restore = |snapshot| Scheduler::restore(Config::default(), snapshot, now);
+        assert!(restore(&sound).is_ok());
+        for not in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let mut broken = sound.clone();
+            broken.accounts[0].quota.balance = Some(not);
+            let error = SnapshotError::Range { part: "accounts.quota" };
+            assert_eq!(restore(&broken).unwrap_err(), error);
+            let mut broken = sound.clone();
+            broken.accounts[0].quota.windows[0].remaining = Some(not);
+            assert_eq!(restore(&broken).unwrap_err(), error);
+            let mut broken = sound.clone();
+            broken.accounts[0].plan.weight = not;
+            assert!(matches!(restore(&broken), Err(SnapshotError::Account { .. })));
+        }
+    }
+}

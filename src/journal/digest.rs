@@ -37,3 +37,53 @@ impl fmt::Debug for Digest {
         write!(f, "Digest({self})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::refusal::Reason;
+
+    #[derive(Serialize)]
+    struct Sample {
+        count: u32,
+        name: &'static str,
+        none: Option<u8>,
+        some: Option<f64>,
+        flag: bool,
+        kind: Reason,
+        pairs: Vec<(u64, u8)>,
+        map: BTreeMap<&'static str, i32>,
+    }
+
+    /// The expected digest was computed from the description in `canonical`, by other means.
+    #[test]
+    fn the_canonical_form_is_as_described() {
+        let sample = Sample {
+            count: 7,
+            name: "ab",
+            none: None,
+            some: Some(2.5),
+            flag: true,
+            kind: Reason::Throttled,
+            pairs: vec![(1, 2)],
+            map: BTreeMap::from([("k", -1)]),
+        };
+        let expected = "7f7e942ed425843900ee6324db4c4497b29d5e09ade81e14efbc6848d74ddda1";
+        assert_eq!(Digest::of(&sample).to_string(), expected);
+    }
+
+    #[test]
+    fn borders_of_lists_and_texts_count() {
+        let distinct = [
+            Digest::of(&(vec!["a"], vec!["b", "c"])),
+            Digest::of(&(vec!["a", "b"], vec!["c"])),
+            Digest::of(&(vec!["ab"], vec!["c"])),
+            Digest::of(&(vec![Some("a")], vec![Some("b"), None])),
+        ];
+        for (index, digest) in distinct.iter().enumerate() {
+            assert!(!distinct[index + 1..].contains(digest));
+        }
+    }
+}
