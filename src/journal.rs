@@ -26,17 +26,15 @@
 //!
 //! A journal holds callers as digests and names as text, never payloads.
 
-mod canonical;
-mod digest;
 mod operation;
 mod rehearse;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::digest::Digest;
 pub use self::operation::{Answer, Operation, OwnedRequest};
 pub use self::rehearse::Rehearsal;
 use crate::config::{Config, ConfigError};
+pub use crate::digest::Digest;
 use crate::scheduler::Scheduler;
 use crate::time::Timestamp;
 

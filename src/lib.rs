@@ -46,6 +46,8 @@
 mod account;
 mod clock;
 pub mod config;
+#[cfg(feature = "journal")]
+mod digest;
 mod events;
 mod explain;
 mod feedback;

@@ -81,7 +81,7 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use super::SnapshotError;
+    use super::{Snapshot, SnapshotError};
     use crate::{Account, Config, QuotaReading, QuotaWindow, Scheduler, Timestamp};
 
     /// JSON cannot write these; other formats can.
@@ -93,7 +93,7 @@ mod tests {
         let reading = QuotaReading::at(now).window(QuotaWindow::new(5.0)).balance(1.0);
         scheduler.observe_quota("a", &reading, now).unwrap();
         let sound = scheduler.snapshot(now);
-        let restore = |snapshot| Scheduler::restore(Config::default(), snapshot, now);
+        let restore = |snapshot: &Snapshot| Scheduler::restore(Config::default(), snapshot, now);
         assert!(restore(&sound).is_ok());
         for not in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let mut broken = sound.clone();

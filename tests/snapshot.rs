@@ -1,5 +1,7 @@
 //! Snapshots: what comes back goes on as if nothing had happened, and what is broken is refused.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers included")]
+
 #[path = "support/traffic.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod traffic;
@@ -363,7 +365,7 @@ fn each_kind_of_nonsense_has_its_error() {
         ("/bindings/0/trail", json!([]), "against bindings.home"),
         ("/bindings/0/home", json!(1), "against bindings.home"),
         ("/bindings/0/trail/0/at", later.clone(), "time bindings.trail"),
-        ("/bindings/0/last_used", later.clone(), "time bindings.last_used"),
+        ("/bindings/0/last_used", later, "time bindings.last_used"),
         ("/bindings/1/last_used", json!(0), "time bindings.last_used"),
         ("/bindings/1", binding, "twice bindings"),
         ("/lapsed", json!(3), "against lapsed"),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Scheduler;
 use crate::config::Config;
-use crate::journal::Digest;
+use crate::digest::Digest;
 use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;

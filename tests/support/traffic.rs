@@ -63,7 +63,8 @@ pub(crate) fn config(seed: u64) -> Config {
         4 => {
             sticky.queue_on_pin = Millis::from_secs(20);
             sticky.refresh = Refresh::OnLookup;
-            sticky.binding_limit = Some(BindingLimit { callers: 3, refuse: seed % 2 == 0 });
+            sticky.binding_limit =
+                Some(BindingLimit { callers: 3, refuse: seed.is_multiple_of(2) });
         }
         5 => (sticky.capacity, sticky.time_to_idle) = (5, Millis::from_secs(90)),
         _ => {}

@@ -1,10 +1,12 @@
 //! The digest of a state.
 
+mod canonical;
+
 use std::fmt;
 
 use serde::Serialize;
 
-use super::canonical::Canonical;
+use self::canonical::Canonical;
 
 /// A SHA-256, of which people see the hexadecimal digits: see
 /// [`Scheduler::digest`](crate::Scheduler::digest).
