@@ -19,8 +19,10 @@ use account_pool::{
     Settlement, Timestamp,
 };
 
+/// Compares three policies; a check that fails ends the program with an error.
 fn main() -> Result<(), Box<dyn Error>> {
     let mut files = std::env::args().skip(1);
+    let is_own = files.len() == 0;
     let (journal, config) = match files.next() {
         Some(file) => {
             let journal = serde_json::from_str(&std::fs::read_to_string(file)?)?;
@@ -51,6 +53,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             assert_eq!(rehearsal.other, rehearsal.recorded, "the same policy answers the same");
         }
         columns.push(column);
+    }
+    if is_own {
+        let [recorded, _, loose] = &columns[..] else { unreachable!("there are three columns") };
+        assert!(recorded.cold_moves * 2 < loose.cold_moves, "stickiness keeps conversations warm");
+        assert!(recorded.refused > 0 && recorded.warm_moves > 0, "the traffic tries the pool");
     }
     print(&columns, journal.entries().len());
     Ok(())
@@ -178,7 +185,7 @@ fn record_traffic() -> Result<Journal, Box<dyn Error>> {
     let mut traffic = Traffic::new()?;
     let start = Timestamp::from_millis(1_700_000_000_000);
     for number in 1..=16 {
-        let account = Account::new(format!("acct-{number:02}")).rpm(20).max_in_flight(4);
+        let account = Account::new(format!("acct-{number:02}")).rpm(8).max_in_flight(4);
         assert_eq!(traffic.record(Operation::Add(account.into()), start), Answer::Done);
     }
     for number in 0..240 {

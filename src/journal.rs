@@ -12,10 +12,10 @@
 //! let now = Timestamp::from_millis(1_000);
 //! let mut record = |operation| journal.record(operation, &mut scheduler, now);
 //!
-//! let _ = record(Operation::Add(Account::new("acct-1").into()));
+//! record(Operation::Add(Account::new("acct-1").into()));
 //! let request = Request::new().caller("api:6f:user:42");
 //! if let Answer::Granted(grant) = record(Operation::Select((&request).into())) {
-//!     let _ = record(Operation::Settle(grant.ticket, Outcome::success()));
+//!     record(Operation::Settle(grant.ticket, Outcome::success()));
 //! }
 //!
 //! let text = serde_json::to_string(&journal)?;
@@ -40,6 +40,7 @@ use crate::time::Timestamp;
 
 /// The operations on one scheduler from its beginning, in order.
 ///
+/// Formats must carry numbers as they are; in `serde_json` that is the feature `float_roundtrip`.
 /// Grows by one [`Entry`] per call and is never cut: for a long life keep the entries elsewhere,
 /// or begin anew from a clone of the scheduler with [`Journal::replay_on`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

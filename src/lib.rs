@@ -29,6 +29,16 @@
 //! - [`Pool`] is a `Scheduler` behind one lock, with a [`Clock`], the host's payload per account,
 //!   and a [`Lease`] that ends by itself.
 //!
+//! - [`Snapshot`] is a scheduler's state as a value that outlives the process.
+//!
+//! # Features
+//!
+//! | feature | adds | costs |
+//! | --- | --- | --- |
+//! | `journal` | `journal`: operations as values, replay, rehearsal; `Scheduler::digest` | no dependency |
+//!
+//! A feature only adds; turning one on changes no answer.
+//!
 //! # How a request is decided
 //!
 //! 1. The caller's binding is looked up: the accounts that served this conversation last.

@@ -13,11 +13,13 @@ use crate::time::Timestamp;
 /// The state of a [`Scheduler`](crate::Scheduler) without its requests under way, for
 /// [`Scheduler::restore`](crate::Scheduler::restore).
 ///
-/// A value for any serde format that describes itself; in JSON about 500 bytes per account and
-/// 200 per binding, plus 15 per request in its rate windows. It holds the accounts as declared,
+/// A value for any serde format that describes itself; in JSON about 800 bytes per account,
+/// 170 per block, 20 per request in a rate window, and 350 per binding. It holds the accounts as declared,
 /// the use of their windows, blocks with their escalation, health, breakers, quota readings,
 /// recency and totals, the bindings from the least to the most recently used, the blocks of
 /// accounts that were removed, and the counters.
+///
+/// Formats must carry numbers as they are; in `serde_json` that is the feature `float_roundtrip`.
 ///
 /// It does not hold the configuration, leases and places in queues, nor payloads. Callers and
 /// tenants are digests (SHA-256, cut); names of models, selectors and accounts are text.

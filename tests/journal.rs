@@ -141,8 +141,8 @@ fn equal_digests_mean_equal_states_at_each_step() {
         let mut last = one.digest();
         for Entry { at, operation } in journal.entries() {
             let before = one.clone();
-            _ = operation.apply(&mut one, *at);
-            _ = operation.apply(&mut other, *at);
+            operation.apply(&mut one, *at);
+            operation.apply(&mut other, *at);
             assert_eq!(one.digest(), other.digest());
             if one.digest() == last {
                 assert_eq!(one.snapshot(*at), before.snapshot(*at), "{operation:?}");
@@ -190,16 +190,16 @@ fn short() -> Vec<(u64, Operation)> {
     let request = OwnedRequest::from(&Request::new().caller("k").model("opus").cost(10));
     let settled = granted(record(Operation::Select(request.clone())));
     let held = granted(record(Operation::Acquire("b".into(), request.clone())));
-    _ = record(Operation::Settle(settled, Outcome::success()));
-    _ = record(Operation::Observe("c".into(), request, Outcome::Network));
-    _ = record(Operation::Touch(held));
+    record(Operation::Settle(settled, Outcome::success()));
+    record(Operation::Observe("c".into(), request, Outcome::Network));
+    record(Operation::Touch(held));
     journal.entries().iter().map(|it| (it.at.as_millis(), it.operation.clone())).collect()
 }
 
 fn digest_of(operations: &[(u64, Operation)]) -> String {
     let mut scheduler = Scheduler::new(Config::default()).unwrap();
     for (time, operation) in operations {
-        _ = operation.apply(&mut scheduler, at(*time));
+        operation.apply(&mut scheduler, at(*time));
     }
     scheduler.digest().to_string()
 }
@@ -261,15 +261,15 @@ fn a_rehearsal_settles_what_the_same_selection_got() {
     let mut journal = Journal::new(&scheduler);
     let mut record = |operation, time| journal.record(operation, &mut scheduler, at(time));
     let account = |id: &str, rpm| Operation::Add(Account::new(id).rpm(rpm).into());
-    _ = record(account("a", 2), 0);
+    record(account("a", 2), 0);
     let request = |key: &str| Operation::Select((&Request::new().caller(key)).into());
     let Answer::Granted(first) = record(request("k"), 1) else { panic!() };
     let Answer::Granted(second) = record(request("l"), 2) else { panic!() };
     assert!(matches!(record(request("m"), 3), Answer::Refused(_)));
     let settle = |grant: &Grant| Operation::Settle(grant.ticket, Outcome::success());
-    _ = record(settle(&second), 4);
-    _ = record(settle(&first), 5);
-    _ = record(Operation::SetConfig(Config::windsurf().into()), 6);
+    record(settle(&second), 4);
+    record(settle(&first), 5);
+    record(Operation::SetConfig(Config::windsurf().into()), 6);
     let settled = Answer::Settled(Settlement::Settled);
 
     // The same policy: nothing differs but the change of policy.
@@ -292,10 +292,10 @@ fn a_rehearsal_settles_what_the_same_selection_got() {
     off.degraded = account_pool::config::Degraded::Off;
     let mut scheduler = Scheduler::new(off.clone()).unwrap();
     let mut journal = Journal::new(&scheduler);
-    _ = journal.record(Operation::Add(Account::new("a").into()), &mut scheduler, at(0));
+    journal.record(Operation::Add(Account::new("a").into()), &mut scheduler, at(0));
     let limited = Outcome::rate_limited(None);
     let owned = OwnedRequest::default();
-    _ = journal.record(Operation::Observe("a".into(), owned, limited), &mut scheduler, at(1));
+    journal.record(Operation::Observe("a".into(), owned, limited), &mut scheduler, at(1));
     assert!(matches!(journal.record(request("k"), &mut scheduler, at(2)), Answer::Refused(_)));
     let rehearsal = journal.rehearse(off, Config::default()).unwrap();
     assert!(matches!(&rehearsal.other.answers[2], Answer::Granted(grant) if grant.account == "a"));
@@ -340,9 +340,9 @@ fn a_journal_holds_no_keys() {
     let request = OwnedRequest::from(&Request::new().caller(key).tenant("SENTINEL-OTHER"));
     let mut scheduler = Scheduler::new(Config::default()).unwrap();
     let mut journal = Journal::new(&scheduler);
-    _ = journal.record(Operation::Select(request), &mut scheduler, at(0));
+    journal.record(Operation::Select(request), &mut scheduler, at(0));
     let caller = Caller::new(key).unwrap();
-    _ = journal.record(Operation::UnbindCaller(caller), &mut scheduler, at(0));
+    journal.record(Operation::UnbindCaller(caller), &mut scheduler, at(0));
     journal.push(Entry { at: at(1), operation: Operation::UnbindCaller(caller) });
     let text = serde_json::to_string(&journal).unwrap();
     assert!(!text.contains("SENTINEL") && text.contains("\"digest\":\""), "{text}");

@@ -199,7 +199,6 @@ impl Operation {
 
 /// What an [`Operation`] was answered.
 #[derive(Clone, Debug, PartialEq)]
-#[must_use]
 #[non_exhaustive]
 pub enum Answer {
     /// An account was selected.

@@ -32,6 +32,24 @@ impl Journal {
     /// the recording strikes whichever account has the request now. That compares policies fairly
     /// where trouble comes by chance, and not where an account was throttled for its own load.
     ///
+    /// Costs both runs and two digests.
+    ///
+    /// ```
+    /// use account_pool::Config;
+    /// use account_pool::config::StickyMode;
+    /// use account_pool::journal::Journal;
+    ///
+    /// # let scheduler = account_pool::Scheduler::new(Config::default())?;
+    /// # let journal = Journal::new(&scheduler);
+    /// let mut loose = Config::default();
+    /// loose.sticky.mode = StickyMode::Off;
+    /// let rehearsal = journal.rehearse(Config::default(), loose)?;
+    /// for (recorded, other) in rehearsal.recorded.answers.iter().zip(&rehearsal.other.answers) {
+    ///     println!("{recorded:?} would have been {other:?}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`Journal::replay`], for either configuration.
