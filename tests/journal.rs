@@ -8,8 +8,9 @@ mod traffic;
 
 use account_pool::journal::{Answer, Entry, Journal, JournalError, Operation, OwnedRequest};
 use account_pool::{
-    Account, AccountId, BlockScope, Caller, Config, Dimension, Entitlement, Grant, Millis, Outcome,
-    Plan, Request, Scheduler, Settlement, Status, Ticket, Timestamp, WaitTicket,
+    Account, AccountId, Affinity, BlockScope, Caller, Config, Dimension, Entitlement, Grant,
+    Millis, Outcome, Plan, Request, Scheduler, Settlement, Status, Ticket, Timestamp, TrafficClass,
+    WaitTicket,
 };
 use serde_json::json;
 use traffic::{Random, config, later};
@@ -245,6 +246,34 @@ fn a_changed_operation_changes_the_digest() {
     others.push(changed(7, Operation::SetConfig(config.into())));
     let distinct: std::collections::BTreeSet<&String> = others.iter().collect();
     assert_eq!(distinct.len(), others.len());
+}
+
+#[test]
+fn all_that_a_lease_remembers_is_in_the_digest() {
+    let request = Request::new().caller("k").model("m").cost(5);
+    let digest = |request: Request<'_>, then: &dyn Fn(Ticket) -> Operation| {
+        let mut scheduler = Scheduler::new(Config::default()).unwrap();
+        scheduler.add(Account::new("a"), at(0)).unwrap();
+        let ticket = scheduler.select(&request, at(1)).unwrap().ticket;
+        then(ticket).apply(&mut scheduler, at(2));
+        assert_eq!((scheduler.in_flight(), scheduler.reap(Millis::MAX, at(9))), (1, 0));
+        scheduler.digest().to_string()
+    };
+    let nothing = |_| Operation::Reap(Millis::MAX);
+    let digests = [
+        digest(request, &nothing),
+        digest(request, &Operation::Touch),
+        digest(request, &Operation::Refund),
+        digest(request.caller("l"), &nothing),
+        digest(request.tenant("t"), &nothing),
+        digest(request.model("n"), &nothing),
+        digest(request.selector("s"), &nothing),
+        digest(request.cost(6), &nothing),
+        digest(request.class(TrafficClass::Background), &nothing),
+        digest(request.affinity(Affinity::Ignore), &nothing),
+    ];
+    let distinct: std::collections::BTreeSet<&String> = digests.iter().collect();
+    assert_eq!(distinct.len(), digests.len(), "{digests:#?}");
 }
 
 #[test]

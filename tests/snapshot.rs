@@ -78,7 +78,7 @@ fn the_future_after_restoring_is_the_same() {
 #[test]
 fn the_random_lives_are_rich_enough_to_tell() {
     let mut all = String::new();
-    for seed in 0..40 {
+    for seed in 0..280 {
         let (driver, _, now) = lived(seed, 250);
         all += &serde_json::to_string(&driver.scheduler.snapshot(now)).unwrap();
     }
