@@ -4,7 +4,8 @@
 //!
 //! The file is a `Journal` in JSON, recorded under the configuration of the second file, or the
 //! default one. Without a file the example records a small traffic of its own: conversations of
-//! several turns on 16 accounts, in which one request in twenty is throttled for half a minute.
+//! several turns on 16 accounts, a quarter of them in one burst; one request in twenty is throttled
+//! for half a minute.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if is_own {
         let [recorded, _, loose] = &columns[..] else { unreachable!("there are three columns") };
-        assert!(recorded.cold_moves * 2 < loose.cold_moves, "stickiness keeps conversations warm");
+        assert!(recorded.cold_moves < loose.cold_moves, "stickiness keeps conversations warm");
         assert!(recorded.refused > 0 && recorded.warm_moves > 0, "the traffic tries the pool");
     }
     print(&columns, journal.entries().len());
@@ -171,7 +172,7 @@ fn print(columns: &[Column], operations: usize) {
             });
         }
     }
-    row("refused", &|column| column.refused.to_string());
+    row("refused", &|column| share(column.refused, column.refused + column.selections));
     row("turns served", &|column| column.turns.to_string());
     row("  moved, cache warm", &|column| share(column.warm_moves, column.turns));
     row("  moved, cache cold", &|column| share(column.cold_moves, column.turns));
@@ -185,11 +186,16 @@ fn record_traffic() -> Result<Journal, Box<dyn Error>> {
     let mut traffic = Traffic::new()?;
     let start = Timestamp::from_millis(1_700_000_000_000);
     for number in 1..=16 {
-        let account = Account::new(format!("acct-{number:02}")).rpm(8).max_in_flight(4);
+        let account = Account::new(format!("acct-{number:02}")).rpm(11).max_in_flight(4);
         assert_eq!(traffic.record(Operation::Add(account.into()), start), Answer::Done);
     }
     for number in 0..240 {
-        let at = start.plus(Millis::new(traffic.random(1_200_000)));
+        let begin = if number % 4 == 0 {
+            600_000 + traffic.random(60_000)
+        } else {
+            traffic.random(1_200_000)
+        };
+        let at = start.plus(Millis::new(begin));
         let turns = 4 + traffic.random(9);
         traffic.events.push(Reverse((at, number, Event::Ask { turns, failures: 0 })));
     }
@@ -267,8 +273,9 @@ impl Traffic {
             }
             Answer::Refused(refusal) => {
                 let delay = refusal.retry_after().unwrap_or(Millis::from_secs(2));
+                let delay = delay.as_millis() + self.random(15_000);
                 let event = Event::Ask { turns, failures };
-                self.events.push(Reverse((at.plus(delay), conversation, event)));
+                self.events.push(Reverse((at.plus(Millis::new(delay)), conversation, event)));
             }
             other => unreachable!("a selection is not answered by {other:?}"),
         }
