@@ -29,6 +29,16 @@
 //! - [`Pool`] is a `Scheduler` behind one lock, with a [`Clock`], the host's payload per account,
 //!   and a [`Lease`] that ends by itself.
 //!
+//! - [`Snapshot`] is a scheduler's state as a value that outlives the process.
+//!
+//! # Features
+//!
+//! | feature | adds | costs |
+//! | --- | --- | --- |
+//! | `journal` | `journal`: operations as values, replay, rehearsal; `Scheduler::digest` | no dependency |
+//!
+//! A feature only adds; turning one on changes no answer.
+//!
 //! # How a request is decided
 //!
 //! 1. The caller's binding is looked up: the accounts that served this conversation last.
@@ -46,13 +56,18 @@
 mod account;
 mod clock;
 pub mod config;
+#[cfg(feature = "journal")]
+mod digest;
 mod events;
 mod explain;
 mod feedback;
 mod grant;
+mod hex;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
+#[cfg(feature = "journal")]
+pub mod journal;
 mod lease;
 mod leases;
 #[cfg(feature = "metrics")]
@@ -68,6 +83,7 @@ mod select;
 mod shared;
 mod sliding;
 mod slot;
+mod snapshot;
 mod state;
 mod stats;
 mod sticky;
@@ -92,6 +108,7 @@ pub use request::{Affinity, Caller, Request, TrafficClass};
 pub use scheduler::{
     AccountView, BindingView, BlockScope, BlockView, BreakerView, QuotaView, Scheduler, WindowView,
 };
+pub use snapshot::{Snapshot, SnapshotError};
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};

@@ -1,5 +1,7 @@
 //! The shared handle: one lock, one clock, a payload per account.
 
+mod snapshot;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};

@@ -2,7 +2,11 @@
 
 mod accounts;
 mod bindings;
+#[cfg(feature = "journal")]
+mod digest;
 mod inspect;
+mod restore;
+mod snapshot;
 
 pub use self::accounts::BlockScope;
 pub use self::bindings::BindingView;

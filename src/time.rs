@@ -138,7 +138,7 @@ impl Millis {
         #[expect(clippy::cast_precision_loss, reason = "spans past 2^53 ms are capped anyway")]
         let (mut span, limit) = (self.0 as f64, cap.0 as f64);
         for _ in 0..steps {
-            if span >= limit {
+            if span >= limit || factor <= 1.0 {
                 break;
             }
             span *= factor;

@@ -2,6 +2,7 @@
 
 use crate::config::BreakerPolicy;
 use crate::refusal::Lift;
+use crate::snapshot::saved::{SavedBreaker, SavedStreak};
 use crate::time::{Millis, Timestamp};
 
 /// Where a breaker stands. Derived from the time, so that reading changes nothing.
@@ -66,6 +67,12 @@ impl Breaker {
     /// Errors in a row while closed: none after a recovery that ended without probes.
     pub(crate) fn errors(&self) -> u32 {
         if self.open_until.is_some() { 0 } else { self.errors.count }
+    }
+
+    /// The leases that probe with their newest signs of life, the oldest first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn probes(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        self.probes.iter().map(|probe| (probe.lease, probe.seen))
     }
 
     /// What lets the next request pass. A probe ends at the latest with its lease, which may be
@@ -194,5 +201,34 @@ impl Breaker {
     pub(crate) fn reset(&mut self) {
         self.errors = Streak::default();
         self.open_until = None;
+    }
+}
+
+impl From<&Breaker> for SavedBreaker {
+    fn from(breaker: &Breaker) -> Self {
+        let streak = |Streak { count, last }: Streak| SavedStreak { count, last };
+        Self {
+            errors: streak(breaker.errors),
+            internal: breaker.internal,
+            bans: streak(breaker.bans),
+            open_until: breaker.open_until,
+            episodes: breaker.episodes,
+            epoch: breaker.epoch,
+        }
+    }
+}
+
+impl From<&SavedBreaker> for Breaker {
+    fn from(saved: &SavedBreaker) -> Self {
+        let streak = |SavedStreak { count, last }: SavedStreak| Streak { count, last };
+        Self {
+            errors: streak(saved.errors),
+            internal: saved.internal,
+            bans: streak(saved.bans),
+            open_until: saved.open_until,
+            episodes: saved.episodes,
+            epoch: saved.epoch,
+            probes: Vec::new(),
+        }
     }
 }

@@ -67,6 +67,18 @@ pub(crate) struct Cooldowns {
 }
 
 impl Cooldowns {
+    /// The cooldowns in `blocks`; `None` when two are of one target and dimension.
+    pub(crate) fn of(blocks: Vec<Block>) -> Option<Self> {
+        let mut cooldowns = Self::default();
+        for block in blocks {
+            if cooldowns.find(block.target, block.dimension).is_some() {
+                return None;
+            }
+            cooldowns.blocks.push(block);
+        }
+        Some(cooldowns)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -223,6 +223,22 @@ impl Bindings {
         live.filter_map(|node| Some((&node.key, node.binding.as_ref()?)))
     }
 
+    /// All places, lapsed ones included, least recently used first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&BindingKey, &Binding)> {
+        self.by_age().filter_map(|node| Some((&node.key, node.binding.as_ref()?)))
+    }
+
+    /// Marks the `count` least recently used as lapsed, in a table where none is.
+    pub(crate) fn mark_lapsed(&mut self, count: usize) {
+        while self.lapsed < count
+            && let Some(node) = self.nodes.get_mut(self.fresh as usize)
+        {
+            node.lapsed = true;
+            self.fresh = node.next;
+            self.lapsed += 1;
+        }
+    }
+
     /// The keys of all places, lapsed ones included.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &BindingKey> {
         self.by_age().map(|node| &node.key)

@@ -28,6 +28,16 @@ impl Trail {
         Self { stops: ArrayVec::from_iter([Stop { slot, at: now }]), home: slot }
     }
 
+    /// A trail of `stops`, most recently served first, whose home is one of them.
+    pub(crate) fn of(stops: ArrayVec<Stop, MAX_TRAIL>, home: Slot) -> Self {
+        Self { stops, home }
+    }
+
+    /// The account that served first; when it leaves, the most recent one.
+    pub(crate) fn home(&self) -> Slot {
+        self.home
+    }
+
     /// The account that is tried first.
     pub(crate) fn first(&self, order: Order) -> Option<Slot> {
         match order {
