@@ -57,6 +57,8 @@ mod outcome;
 mod pool;
 mod refusal;
 mod request;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod room;
 mod roster;
 mod scheduler;
 mod select;
@@ -66,9 +68,15 @@ mod slot;
 mod state;
 mod stats;
 mod sticky;
+mod sync;
 mod time;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod wait;
 
 pub use account::{Account, AccountError, AccountId, Entitlement, Plan, RateLimit, Status, Tier};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use events::{Event, Observer, OutcomeKind};
@@ -85,6 +93,9 @@ pub use scheduler::{
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};
+#[cfg(any(feature = "tokio", pool_shuttle))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use wait::Acquire;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,10 +3,14 @@
 mod accounts;
 mod bindings;
 mod inspect;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod waiting;
 
 pub use self::accounts::BlockScope;
 pub use self::bindings::BindingView;
 pub use self::inspect::{AccountView, BlockView, BreakerView, QuotaView, WindowView};
+#[cfg(any(feature = "tokio", pool_shuttle))]
+pub(crate) use self::waiting::Pins;
 
 use crate::account::{AccountError, AccountId, Status};
 use crate::config::{Config, ConfigError, Refresh};

@@ -176,7 +176,7 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
     let trail = reduced(binding, query, view);
     let found = |result| Affair::Found { key, trail: Some(trail.clone()), result };
     let lapses = lapses_if_followed(binding, view);
-    let mut returns = None;
+    let (mut returns, mut released) = (None, None);
 
     let serve = |slot, is_first| {
         let (path, result) =
@@ -197,6 +197,7 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
                 let lift = rejection.lift.deadline();
                 let back = lift.filter(|&at| at < lapses && trail.keeps(slot, policy, at));
                 returns = earliest(returns, back);
+                released = earliest(released, rejection.release_at(view.now));
                 if !is_first || relief(state, query, view).is_some() {
                     continue;
                 }
@@ -230,6 +231,7 @@ fn follow(key: BindingKey, binding: &Binding, query: &Query<'_>, view: &View<'_>
         && !gone
     {
         refusal.retry_at = earliest(refusal.retry_at, returns);
+        refusal.release_at = earliest(refusal.release_at, released);
         refusal.load_only &= refusal.retry_at.is_none();
     }
     Decision { outcome, affair }
@@ -383,6 +385,7 @@ fn survey(query: &Query<'_>, view: &View<'_>) -> Survey {
             Err(rejection) => {
                 refusal.tally.add(rejection.reason);
                 refusal.retry_at = earliest(refusal.retry_at, rejection.firm.deadline());
+                refusal.release_at = earliest(refusal.release_at, rejection.release_at(view.now));
                 loaded |= rejection.is_load_only();
                 pass.rejected(slot, &rejection);
             }

@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::events::Observer;
 use crate::grant::Ticket;
 use crate::outcome::{Outcome, Settlement};
+#[cfg(any(feature = "tokio", pool_shuttle))]
+use crate::room::{Room, WakeUps};
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
+use crate::sync::Mutex;
 use crate::time::Timestamp;
 
 /// What all clones of a pool share.
@@ -25,6 +26,17 @@ pub(crate) struct Shared<T, C> {
 pub(crate) struct State<T> {
     pub(crate) scheduler: Scheduler,
     payloads: Vec<Option<(Slot, Arc<T>)>>,
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    pub(crate) room: Room,
+}
+
+/// Nobody waits without the feature.
+#[cfg(not(any(feature = "tokio", pool_shuttle)))]
+struct WakeUps;
+
+#[cfg(not(any(feature = "tokio", pool_shuttle)))]
+impl WakeUps {
+    fn wake(self) {}
 }
 
 /// Origins of the process's pools, so that none takes another's tickets.
@@ -34,24 +46,45 @@ impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
         let origin = NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed);
         let scheduler = Scheduler::with_origin(config, origin)?;
-        let state = Mutex::new(State { scheduler, payloads: Vec::new() });
+        let state = Mutex::new(State {
+            scheduler,
+            payloads: Vec::new(),
+            #[cfg(any(feature = "tokio", pool_shuttle))]
+            room: Room::default(),
+        });
         Ok(Self { state, clock, observer: OnceLock::new() })
     }
 
-    /// Runs one operation under the lock, at the time read before it was taken, and tells the
-    /// observer after it is released.
-    pub(crate) fn run<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+    /// Runs one command under the lock, at the time read before it was taken, and serves those
+    /// who wait for what it freed.
+    pub(crate) fn run<R>(&self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+        self.run_alone(|state, now| {
+            let result = command(state, now);
+            state.serve(now);
+            result
+        })
+    }
+
+    /// Runs one operation that frees nothing. Waiters are woken, and the observer is told, after
+    /// the lock is released.
+    pub(crate) fn run_alone<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
         let now = self.clock.now();
         let Some(observer) = self.observer.get() else {
-            return operation(&mut self.state.lock(), now);
+            let (result, wake_ups) = {
+                let mut state = self.state.lock();
+                (operation(&mut state, now), state.take_wake_ups())
+            };
+            wake_ups.wake();
+            return result;
         };
         let mut events = Vec::new();
-        let result = {
+        let (result, wake_ups) = {
             let mut state = self.state.lock();
             let result = operation(&mut state, now);
             state.scheduler.drain_events(&mut events);
-            result
+            (result, state.take_wake_ups())
         };
+        wake_ups.wake();
         for event in &events {
             observer.on_event(event, now);
         }
@@ -71,6 +104,32 @@ impl<T, C: Clock> Shared<T, C> {
 }
 
 impl<T> State<T> {
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    fn serve(&mut self, now: Timestamp) {
+        self.room.serve(&mut self.scheduler, now);
+    }
+
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    fn take_wake_ups(&mut self) -> WakeUps {
+        self.room.take_wake_ups()
+    }
+
+    #[cfg(not(any(feature = "tokio", pool_shuttle)))]
+    fn serve(&mut self, _now: Timestamp) {}
+
+    #[cfg(not(any(feature = "tokio", pool_shuttle)))]
+    fn take_wake_ups(&mut self) -> WakeUps {
+        WakeUps
+    }
+
+    /// Lets all who wait be asked for anew, after a change of what makes them differ.
+    pub(crate) fn sort_waiters(&mut self, now: Timestamp) {
+        #[cfg(any(feature = "tokio", pool_shuttle))]
+        self.room.sort(&self.scheduler, now);
+        #[cfg(not(any(feature = "tokio", pool_shuttle)))]
+        let _ = now;
+    }
+
     /// Stores the payload of a slot; returns the one before, to be dropped outside the lock.
     pub(crate) fn put(&mut self, slot: Slot, payload: Arc<T>) -> Option<Arc<T>> {
         let index = slot.index as usize;
@@ -113,6 +172,6 @@ impl<T: Send + Sync, C: Clock> Ledger for Shared<T, C> {
     }
 
     fn touch(&self, ticket: Ticket) -> bool {
-        self.run(|state, now| state.scheduler.touch(ticket, now))
+        self.run_alone(|state, now| state.scheduler.touch(ticket, now))
     }
 }

@@ -1,0 +1,2 @@
+//! Interleavings.
+#![cfg(pool_shuttle)]
