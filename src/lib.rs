@@ -59,6 +59,9 @@ mod refusal;
 mod request;
 #[cfg(any(feature = "tokio", pool_shuttle))]
 mod room;
+#[cfg(not(any(feature = "tokio", pool_shuttle)))]
+#[path = "room/empty.rs"]
+mod room;
 mod roster;
 mod scheduler;
 mod select;

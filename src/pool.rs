@@ -207,7 +207,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         let id = account.id().clone();
         let replaced = self.shared.run(|state, now| {
             state.scheduler.add(account, now)?;
-            state.sort_waiters(now);
+            state.room.sort(&state.scheduler, now);
             let slot = state.scheduler.slot(id.as_str());
             Ok(slot.and_then(|slot| state.put(slot, payload)))
         })?;
@@ -220,7 +220,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         self.shared.run(|state, now| {
             let slot = state.scheduler.slot(account)?;
             state.scheduler.remove(account, now);
-            state.sort_waiters(now);
+            state.room.sort(&state.scheduler, now);
             state.take(slot)
         })
     }
@@ -494,7 +494,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     fn administer<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
         self.shared.run(|state, now| {
             let result = command(&mut state.scheduler, now);
-            state.sort_waiters(now);
+            state.room.sort(&state.scheduler, now);
             result
         })
     }

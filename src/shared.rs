@@ -8,8 +8,7 @@ use crate::config::{Config, ConfigError};
 use crate::events::Observer;
 use crate::grant::Ticket;
 use crate::outcome::{Outcome, Settlement};
-#[cfg(any(feature = "tokio", pool_shuttle))]
-use crate::room::{Room, WakeUps};
+use crate::room::Room;
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
 use crate::sync::Mutex;
@@ -26,17 +25,7 @@ pub(crate) struct Shared<T, C> {
 pub(crate) struct State<T> {
     pub(crate) scheduler: Scheduler,
     payloads: Vec<Option<(Slot, Arc<T>)>>,
-    #[cfg(any(feature = "tokio", pool_shuttle))]
     pub(crate) room: Room,
-}
-
-/// Nobody waits without the feature.
-#[cfg(not(any(feature = "tokio", pool_shuttle)))]
-struct WakeUps;
-
-#[cfg(not(any(feature = "tokio", pool_shuttle)))]
-impl WakeUps {
-    fn wake(self) {}
 }
 
 /// Origins of the process's pools, so that none takes another's tickets.
@@ -46,12 +35,7 @@ impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
         let origin = NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed);
         let scheduler = Scheduler::with_origin(config, origin)?;
-        let state = Mutex::new(State {
-            scheduler,
-            payloads: Vec::new(),
-            #[cfg(any(feature = "tokio", pool_shuttle))]
-            room: Room::default(),
-        });
+        let state = Mutex::new(State { scheduler, payloads: Vec::new(), room: Room::default() });
         Ok(Self { state, clock, observer: OnceLock::new() })
     }
 
@@ -60,7 +44,7 @@ impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn run<R>(&self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
         self.run_alone(|state, now| {
             let result = command(state, now);
-            state.serve(now);
+            state.room.serve(&mut state.scheduler, now);
             result
         })
     }
@@ -72,7 +56,8 @@ impl<T, C: Clock> Shared<T, C> {
         let Some(observer) = self.observer.get() else {
             let (result, wake_ups) = {
                 let mut state = self.state.lock();
-                (operation(&mut state, now), state.take_wake_ups())
+                let result = operation(&mut state, now);
+                (result, state.room.take_wake_ups())
             };
             wake_ups.wake();
             return result;
@@ -82,7 +67,7 @@ impl<T, C: Clock> Shared<T, C> {
             let mut state = self.state.lock();
             let result = operation(&mut state, now);
             state.scheduler.drain_events(&mut events);
-            (result, state.take_wake_ups())
+            (result, state.room.take_wake_ups())
         };
         wake_ups.wake();
         for event in &events {
@@ -104,32 +89,6 @@ impl<T, C: Clock> Shared<T, C> {
 }
 
 impl<T> State<T> {
-    #[cfg(any(feature = "tokio", pool_shuttle))]
-    fn serve(&mut self, now: Timestamp) {
-        self.room.serve(&mut self.scheduler, now);
-    }
-
-    #[cfg(any(feature = "tokio", pool_shuttle))]
-    fn take_wake_ups(&mut self) -> WakeUps {
-        self.room.take_wake_ups()
-    }
-
-    #[cfg(not(any(feature = "tokio", pool_shuttle)))]
-    fn serve(&mut self, _now: Timestamp) {}
-
-    #[cfg(not(any(feature = "tokio", pool_shuttle)))]
-    fn take_wake_ups(&mut self) -> WakeUps {
-        WakeUps
-    }
-
-    /// Lets all who wait be asked for anew, after a change of what makes them differ.
-    pub(crate) fn sort_waiters(&mut self, now: Timestamp) {
-        #[cfg(any(feature = "tokio", pool_shuttle))]
-        self.room.sort(&self.scheduler, now);
-        #[cfg(not(any(feature = "tokio", pool_shuttle)))]
-        let _ = now;
-    }
-
     /// Stores the payload of a slot; returns the one before, to be dropped outside the lock.
     pub(crate) fn put(&mut self, slot: Slot, payload: Arc<T>) -> Option<Arc<T>> {
         let index = slot.index as usize;

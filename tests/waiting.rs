@@ -1,5 +1,7 @@
 //! Waiting for an account, on tokio's paused time.
 
+#![allow(clippy::unwrap_used, reason = "a test that does not fit has failed")]
+
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -782,10 +784,11 @@ fn soak() {
         config.sticky.queue_on_pin = ms(50);
         let limit = |id: &str| Account::new(id).max_in_flight(2);
         let world = World::with(config, [limit("a"), limit("b"), limit("c")]);
-        let tasks = (0..8).map(|seed| tokio::spawn(hammer(world.clone(), seed, ops / 8)));
-        for task in tasks.collect::<Vec<_>>() {
-            task.await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for seed in 0..8 {
+            tasks.spawn(hammer(world.clone(), seed, ops / 8));
         }
+        tasks.join_all().await;
         assert_eq!((world.pool.in_flight(), world.pool.waiting()), (0, 0));
         for account in world.pool.accounts() {
             let view = world.pool.inspect(account.as_str()).unwrap();
