@@ -165,7 +165,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         self.shared.run_alone(|state, _| state.room.len())
     }
 
-    /// Reserves that very account for the request: see [`Scheduler::acquire`].
+    /// Reserves that very account for the request: see [`Scheduler::select_account`].
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         request: &Request<'_>,
     ) -> Result<Lease<T>, Unavailable> {
         let granted = self.shared.run(|state, now| {
-            let grant = state.scheduler.acquire(account, request, now)?;
+            let grant = state.scheduler.select_account(account, request, now)?;
             Ok(state.with_payload(grant))
         });
         granted.map(|granted| self.lease(granted))
