@@ -809,8 +809,9 @@ async fn hammer(world: World, seed: u64, ops: u64) {
         let patience = std::time::Duration::from_millis(random.below(150) as u64);
         let answer = tokio::select! {
             biased;
-            answer = acquire => answer,
+            // First, so that it also drops what has been handed over.
             () = tokio::time::sleep(patience), if random.below(4) == 0 => continue,
+            answer = acquire => answer,
         };
         let late = world.pool.clock().now().since(deadline).as_millis();
         assert!(late <= 1, "{late} ms late");
