@@ -146,7 +146,7 @@ impl Column {
 
 fn request(operation: &Operation) -> Option<&OwnedRequest> {
     match operation {
-        Operation::Select(request) | Operation::Acquire(_, request) => Some(request),
+        Operation::Select(request) | Operation::SelectAccount(_, request) => Some(request),
         _ => None,
     }
 }

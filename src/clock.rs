@@ -68,6 +68,48 @@ impl Clock for SystemClock {
     }
 }
 
+/// A [`SystemClock`] on tokio's time, so that `tokio::time::pause` and `advance` move it along with
+/// the timers of waiting requests.
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+#[derive(Clone, Debug)]
+pub struct TokioClock {
+    anchor: Timestamp,
+    started: tokio::time::Instant,
+}
+
+#[cfg(feature = "tokio")]
+impl TokioClock {
+    /// A clock anchored at the current wall time, like [`SystemClock::new`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::anchored(SystemClock::new().anchor)
+    }
+
+    /// A clock that stands at `anchor` now, for tests.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "a clock starts here")]
+    pub fn anchored(anchor: Timestamp) -> Self {
+        Self { anchor, started: tokio::time::Instant::now() }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Clock for TokioClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place where tokio's time is read")]
+    fn now(&self) -> Timestamp {
+        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.anchor.plus(Millis::new(millis))
+    }
+}
+
 /// A clock that moves only when it is told to: for tests, benches, simulations and replays.
 ///
 /// Clones share the time.

@@ -62,6 +62,9 @@ pub struct Config {
     /// request: a running one is not counted. `None`: never; call
     /// [`Scheduler::reap`](crate::Scheduler::reap).
     pub lease_timeout: Option<Millis>,
+    /// The most requests that wait in a pool at once, with the feature `tokio`; further ones are
+    /// refused at once. Default 10 000. Each waiting request holds a copy of itself, about 1 KiB.
+    pub max_waiting: usize,
     /// Whether a new account enters at the median recency of the active, used accounts. Default
     /// on; off, it counts as never used and gets the next requests in a row.
     pub new_account_baseline: bool,
@@ -89,6 +92,7 @@ impl Default for Config {
             degraded: Degraded::Transient,
             last_usable_exempt: true,
             lease_timeout: Some(Millis::from_mins(15)),
+            max_waiting: 10_000,
             new_account_baseline: true,
             baseline_jitter: 0,
             aliases: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::account::AccountId;
-use crate::grant::{Path, Ticket};
+use crate::grant::{Grant, Path, Ticket};
 use crate::outcome::{Outcome, Settlement};
 use crate::shared::Ledger;
 
@@ -28,14 +28,14 @@ pub struct Lease<T = ()> {
 }
 
 impl<T> Lease<T> {
-    pub(crate) fn new(
-        account: AccountId,
+    pub(crate) fn granted<P: Ledger + 'static>(
+        pool: &Arc<P>,
+        grant: Grant,
         payload: Arc<T>,
-        path: Path,
-        ticket: Ticket,
-        pool: Weak<dyn Ledger>,
     ) -> Self {
-        Self { account, payload, path, ticket, pool: Some(pool) }
+        let Grant { account, ticket, path, .. } = grant;
+        let pool: Arc<dyn Ledger> = Arc::<P>::clone(pool);
+        Self { account, payload, path, ticket, pool: Some(Arc::downgrade(&pool)) }
     }
 
     /// The account that serves the request.

@@ -77,6 +77,11 @@ mod outcome;
 mod pool;
 mod refusal;
 mod request;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod room;
+#[cfg(not(any(feature = "tokio", pool_shuttle)))]
+#[path = "room/empty.rs"]
+mod room;
 mod roster;
 mod scheduler;
 mod select;
@@ -87,11 +92,17 @@ mod snapshot;
 mod state;
 mod stats;
 mod sticky;
+mod sync;
 mod time;
 #[cfg(feature = "tracing")]
 mod trace;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod wait;
 
 pub use account::{Account, AccountError, AccountId, Entitlement, Plan, RateLimit, Status, Tier};
+#[cfg(feature = "tokio")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use events::{Event, Observer, OutcomeKind};
@@ -115,6 +126,9 @@ pub use time::{Millis, Timestamp};
 #[cfg(feature = "tracing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
 pub use trace::TracingObserver;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+pub use wait::Acquire;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

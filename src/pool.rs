@@ -4,7 +4,7 @@ mod snapshot;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::account::{Account, AccountError, AccountId, Entitlement, Plan, Status};
 use crate::clock::{Clock, SystemClock};
@@ -17,9 +17,11 @@ use crate::outcome::{Outcome, QuotaReading};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
 use crate::request::{Caller, Request};
 use crate::scheduler::{AccountView, BindingView, BlockScope, Scheduler};
-use crate::shared::{Ledger, Shared, State};
+use crate::shared::{Shared, State};
 use crate::stats::Stats;
 use crate::time::{Millis, Timestamp};
+#[cfg(any(feature = "tokio", pool_shuttle))]
+use crate::wait::{Acquire, Patience};
 
 /// A pool of accounts, shared by cloning: a [`Scheduler`] behind one lock, a clock that is read
 /// once per call, and the host's payload (credentials, base URL, proxy) per account.
@@ -57,7 +59,7 @@ impl<T, C: Clock> fmt::Debug for Pool<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut pool = f.debug_struct("Pool");
         self.shared
-            .run(|state, _| pool.field("scheduler", &state.scheduler).finish_non_exhaustive())
+            .run_alone(|state, _| pool.field("scheduler", &state.scheduler).finish_non_exhaustive())
     }
 }
 
@@ -101,14 +103,82 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         granted.map(|granted| self.lease(granted))
     }
 
-    /// Reserves that very account for the request: see [`Scheduler::acquire`].
+    /// Selects an account, and waits for one if none is eligible, for at most `max_wait`: see
+    /// [`acquire_by`](Self::acquire_by).
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn acquire<'r>(&self, request: &Request<'r>, max_wait: Millis) -> Acquire<'r, T, C> {
+        Acquire::new(&self.shared, request, Patience::Span(max_wait))
+    }
+
+    /// Selects an account, and waits for one if none is eligible, until `deadline`.
+    ///
+    /// It answers as soon as an account can serve; with the refusal that holds then at the
+    /// deadline; and at once with an [`Unavailable`] when waiting will not help: nobody will ever
+    /// serve, or the known recovery lies past the deadline and no request under way keeps an
+    /// account away, or [`Config::max_waiting`] requests wait already
+    /// ([`Unavailable::is_queue_full`]).
+    ///
+    /// It sleeps to the exact instant, and is woken by whatever frees an account before. A place
+    /// that frees is reserved for the first who can use it: first come, first served, while
+    /// tenants ([`Request::tenant`]) take turns, and background traffic after all others. Nobody
+    /// who calls this later overtakes; [`select`](Self::select) does not queue and takes what is
+    /// free when it is called.
+    ///
+    /// With [`queue_on_pin`](crate::config::Stickiness::queue_on_pin) it waits for the account of
+    /// the conversation while that is worth it, then asks the others within the same call.
+    ///
+    /// Dropping the future at any point leaves no trace; what was reserved for it passes on. The
+    /// future does not keep the pool alive. It has to be polled when it is woken, as every future;
+    /// one that is not holds up what was reserved for it, and those who wait for the same instant.
+    ///
+    /// The clock of the pool should run as tokio's time does, as [`SystemClock`] and
+    /// [`TokioClock`](crate::TokioClock) do.
+    ///
+    /// # Panics
+    ///
+    /// The future panics when it has to sleep outside of a tokio runtime with its timer enabled.
+    ///
+    /// ```
+    /// use account_pool::{Account, Config, Millis, Outcome, Pool, Request};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = Pool::new(Config::default())?;
+    /// pool.add(Account::new("acct-1").max_in_flight(1), "the credential")?;
+    ///
+    /// let request = Request::new().caller("api:6f:user:42").model("opus");
+    /// let lease = pool.acquire(&request, Millis::from_secs(30)).await?;
+    /// lease.settle(Outcome::success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    pub fn acquire_by<'r>(&self, request: &Request<'r>, deadline: Timestamp) -> Acquire<'r, T, C> {
+        Acquire::new(&self.shared, request, Patience::Deadline(deadline))
+    }
+
+    /// The requests that wait now.
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.run_alone(|state, _| state.room.len())
+    }
+
+    /// Reserves that very account for the request: see [`Scheduler::select_account`].
     ///
     /// # Errors
     ///
     /// [`Unavailable`] with the account's own reason and deadline.
-    pub fn acquire(&self, account: &str, request: &Request<'_>) -> Result<Lease<T>, Unavailable> {
+    pub fn select_account(
+        &self,
+        account: &str,
+        request: &Request<'_>,
+    ) -> Result<Lease<T>, Unavailable> {
         let granted = self.shared.run(|state, now| {
-            let grant = state.scheduler.acquire(account, request, now)?;
+            let grant = state.scheduler.select_account(account, request, now)?;
             Ok(state.with_payload(grant))
         });
         granted.map(|granted| self.lease(granted))
@@ -140,6 +210,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         let id = account.id().clone();
         let replaced = self.shared.run(|state, now| {
             state.scheduler.add(account, now)?;
+            state.room.sort(&state.scheduler, now);
             let slot = state.scheduler.slot(id.as_str());
             Ok(slot.and_then(|slot| state.put(slot, Arc::clone(&payload))))
         })?;
@@ -152,6 +223,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         self.shared.run(|state, now| {
             let slot = state.scheduler.slot(account)?;
             state.scheduler.remove(account, now);
+            state.room.sort(&state.scheduler, now);
             state.take(slot)
         })
     }
@@ -188,7 +260,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// Those of [`Scheduler::set_plan`].
     pub fn set_plan(&self, account: &str, plan: &Plan) -> Result<(), AccountError> {
-        self.write(|scheduler, now| scheduler.set_plan(account, plan, now))
+        self.administer(|scheduler, now| scheduler.set_plan(account, plan, now))
     }
 
     /// See [`Scheduler::set_models`].
@@ -228,7 +300,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// Those of [`Scheduler::set_status`].
     pub fn set_status(&self, account: &str, status: Status) -> Result<(), AccountError> {
-        self.write(|scheduler, now| scheduler.set_status(account, status, now))
+        self.administer(|scheduler, now| scheduler.set_status(account, status, now))
     }
 
     /// See [`Scheduler::set_maintenance`].
@@ -246,7 +318,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`AccountError::Unknown`].
     pub fn set_draining(&self, account: &str, draining: bool) -> Result<(), AccountError> {
-        self.write(|scheduler, now| scheduler.set_draining(account, draining, now))
+        self.administer(|scheduler, now| scheduler.set_draining(account, draining, now))
     }
 
     /// See [`Scheduler::block`].
@@ -319,17 +391,17 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`AccountError::Unknown`].
     pub fn bind(&self, request: &Request<'_>, account: &str) -> Result<(), AccountError> {
-        self.write(|scheduler, now| scheduler.bind(request, account, now))
+        self.administer(|scheduler, now| scheduler.bind(request, account, now))
     }
 
     /// See [`Scheduler::unbind`].
     pub fn unbind(&self, request: &Request<'_>) -> bool {
-        self.write(|scheduler, now| scheduler.unbind(request, now))
+        self.administer(|scheduler, now| scheduler.unbind(request, now))
     }
 
     /// See [`Scheduler::unbind_caller`].
     pub fn unbind_caller(&self, caller: Caller) -> usize {
-        self.write(|scheduler, now| scheduler.unbind_caller(caller, now))
+        self.administer(|scheduler, now| scheduler.unbind_caller(caller, now))
     }
 
     /// See [`Scheduler::unbind_account`].
@@ -338,7 +410,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`AccountError::Unknown`].
     pub fn unbind_account(&self, account: &str) -> Result<usize, AccountError> {
-        self.write(|scheduler, now| scheduler.unbind_account(account, now))
+        self.administer(|scheduler, now| scheduler.unbind_account(account, now))
     }
 
     /// See [`Scheduler::peek`].
@@ -411,21 +483,28 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`ConfigError`] names the field that is wrong; then nothing was changed.
     pub fn set_config(&self, config: Config) -> Result<(), ConfigError> {
-        self.write(|scheduler, now| scheduler.set_config(config, now))
+        self.administer(|scheduler, now| scheduler.set_config(config, now))
     }
 
     fn read<R>(&self, question: impl FnOnce(&Scheduler, Timestamp) -> R) -> R {
-        self.shared.run(|state, now| question(&state.scheduler, now))
+        self.shared.run_alone(|state, now| question(&state.scheduler, now))
     }
 
     fn write<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
         self.shared.run(|state, now| command(&mut state.scheduler, now))
     }
 
+    /// A command that may change what makes waiting requests differ from each other.
+    fn administer<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
+        self.shared.run(|state, now| {
+            let result = command(&mut state.scheduler, now);
+            state.room.sort(&state.scheduler, now);
+            result
+        })
+    }
+
     fn lease(&self, (grant, payload): (Grant, Arc<T>)) -> Lease<T> {
-        let shared: Arc<dyn Ledger> = Arc::<Shared<T, C>>::clone(&self.shared);
-        let pool: Weak<dyn Ledger> = Arc::downgrade(&shared);
-        Lease::new(grant.account, payload, grant.path, grant.ticket, pool)
+        Lease::granted(&self.shared, grant, payload)
     }
 }
 

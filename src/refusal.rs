@@ -171,6 +171,16 @@ impl Rejection {
         Self { reason, lift, firm: lift, unloaded }
     }
 
+    /// From when on the end of a running request lifts it; `None` when that does not help.
+    pub(crate) fn release_at(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.unloaded {
+            _ if self.lift != Lift::Release => None,
+            Lift::At(deadline) => Some(deadline),
+            Lift::Free => Some(now),
+            Lift::Release | Lift::Never => None,
+        }
+    }
+
     /// Whether the account's load alone keeps it away.
     #[must_use]
     pub fn is_load_only(&self) -> bool {
@@ -256,13 +266,24 @@ pub struct Unavailable {
     pub(crate) retry_at: Option<Timestamp>,
     pub(crate) tally: Tally,
     pub(crate) load_only: bool,
+    /// From when on the end of a running request makes an account eligible; `None` when none does.
+    pub(crate) release_at: Option<Timestamp>,
+    pub(crate) queue_full: bool,
     pub(crate) wait: Option<Wait>,
 }
 
 impl Unavailable {
     /// The refusal of a pool without accounts.
     pub(crate) fn new(at: Timestamp) -> Self {
-        Self { at, retry_at: None, tally: Tally::default(), load_only: false, wait: None }
+        Self {
+            at,
+            retry_at: None,
+            tally: Tally::default(),
+            load_only: false,
+            release_at: None,
+            queue_full: false,
+            wait: None,
+        }
     }
 
     /// A refusal by a single verdict.
@@ -271,6 +292,7 @@ impl Unavailable {
         refusal.tally.add(rejection.reason);
         refusal.retry_at = rejection.lift.deadline();
         refusal.load_only = rejection.is_load_only();
+        refusal.release_at = rejection.release_at(at);
         refusal
     }
 
@@ -303,6 +325,14 @@ impl Unavailable {
         self.load_only
     }
 
+    /// Whether the request would have waited, but [`Config::max_waiting`] others do already.
+    ///
+    /// [`Config::max_waiting`]: crate::Config::max_waiting
+    #[must_use]
+    pub fn is_queue_full(&self) -> bool {
+        self.queue_full
+    }
+
     /// With `queue_on_pin`: the advice to wait for the account of the conversation.
     #[must_use]
     pub fn wait(&self) -> Option<&Wait> {
@@ -320,6 +350,9 @@ impl fmt::Display for Summary<'_> {
         }
         if refusal.tally.total() == 0 {
             return f.write_str("the pool has no accounts");
+        }
+        if refusal.queue_full {
+            f.write_str("the queue is full, and ")?;
         }
         f.write_str("no account can serve the request (")?;
         for (index, (reason, count)) in refusal.tally.iter().enumerate() {

@@ -7,10 +7,14 @@ mod digest;
 mod inspect;
 mod restore;
 mod snapshot;
+#[cfg(any(feature = "tokio", pool_shuttle))]
+mod waiting;
 
 pub use self::accounts::BlockScope;
 pub use self::bindings::BindingView;
 pub use self::inspect::{AccountView, BlockView, BreakerView, QuotaView, WindowView};
+#[cfg(any(feature = "tokio", pool_shuttle))]
+pub(crate) use self::waiting::Pins;
 
 use crate::account::{AccountError, AccountId, Status};
 use crate::config::{Config, ConfigError, Refresh};
@@ -39,7 +43,7 @@ use crate::time::{Millis, Timestamp};
 /// For a shared handle with a clock and payloads, use [`Pool`](crate::Pool).
 ///
 /// Methods come in four kinds: **commands** about requests ([`select`](Self::select),
-/// [`acquire`](Self::acquire), [`settle`](Self::settle), [`cancel`](Self::cancel),
+/// [`select_account`](Self::select_account), [`settle`](Self::settle), [`cancel`](Self::cancel),
 /// [`abandon`](Self::abandon), [`refund`](Self::refund), [`touch`](Self::touch),
 /// [`reap`](Self::reap)); **facts** from outside ([`report`](Self::report),
 /// [`observe`](Self::observe), [`observe_quota`](Self::observe_quota)); **administration** of
@@ -171,7 +175,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// [`Unavailable`] with the account's own reason and deadline.
-    pub fn acquire(
+    pub fn select_account(
         &mut self,
         account: &str,
         request: &Request<'_>,

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::events::Observer;
 use crate::grant::Ticket;
 use crate::outcome::{Outcome, Settlement};
+use crate::room::Room;
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
+use crate::sync::Mutex;
 use crate::time::Timestamp;
 
 /// What all clones of a pool share.
@@ -25,6 +25,7 @@ pub(crate) struct Shared<T, C> {
 pub(crate) struct State<T> {
     pub(crate) scheduler: Scheduler,
     payloads: Vec<Option<(Slot, Arc<T>)>>,
+    pub(crate) room: Room,
 }
 
 /// Origins of the process's pools, so that none takes another's tickets.
@@ -43,24 +44,41 @@ impl<T, C: Clock> Shared<T, C> {
 
     /// What a scheduler needs to be shared, whose origin is none of another pool.
     pub(crate) fn around(scheduler: Scheduler, clock: C) -> Self {
-        let state = Mutex::new(State { scheduler, payloads: Vec::new() });
+        let state = Mutex::new(State { scheduler, payloads: Vec::new(), room: Room::default() });
         Self { state, clock, observer: OnceLock::new() }
     }
 
-    /// Runs one operation under the lock, at the time read before it was taken, and tells the
-    /// observer after it is released.
-    pub(crate) fn run<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+    /// Runs one command under the lock, at the time read before it was taken, and serves those
+    /// who wait for what it freed.
+    pub(crate) fn run<R>(&self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+        self.run_alone(|state, now| {
+            let result = command(state, now);
+            state.room.serve(&mut state.scheduler, now);
+            result
+        })
+    }
+
+    /// Runs one operation that frees nothing. Waiters are woken, and the observer is told, after
+    /// the lock is released.
+    pub(crate) fn run_alone<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
         let now = self.clock.now();
         let Some(observer) = self.observer.get() else {
-            return operation(&mut self.state.lock(), now);
+            let (result, wake_ups) = {
+                let mut state = self.state.lock();
+                let result = operation(&mut state, now);
+                (result, state.room.take_wake_ups())
+            };
+            wake_ups.wake();
+            return result;
         };
         let mut events = Vec::new();
-        let result = {
+        let (result, wake_ups) = {
             let mut state = self.state.lock();
             let result = operation(&mut state, now);
             state.scheduler.drain_events(&mut events);
-            result
+            (result, state.room.take_wake_ups())
         };
+        wake_ups.wake();
         for event in &events {
             observer.on_event(event, now);
         }
@@ -122,6 +140,6 @@ impl<T: Send + Sync, C: Clock> Ledger for Shared<T, C> {
     }
 
     fn touch(&self, ticket: Ticket) -> bool {
-        self.run(|state, now| state.scheduler.touch(ticket, now))
+        self.run_alone(|state, now| state.scheduler.touch(ticket, now))
     }
 }

@@ -144,7 +144,7 @@ mod ids {
         assert_eq!(it.unbind_account("x", now), Err(unknown));
         assert!(!it.remove("x", now));
         assert_eq!(it.inspect("x", now), None);
-        let refusal = it.acquire("x", &any(), now).unwrap_err();
+        let refusal = it.select_account("x", &any(), now).unwrap_err();
         assert_eq!(reasons(&refusal), [Reason::UnknownAccount]);
         assert_eq!(refusal.retry_at(), None);
     }
@@ -173,7 +173,10 @@ mod ids {
         assert_eq!(pool.remove("x"), None);
         assert_eq!(pool.payload("x"), None);
         assert_eq!(pool.inspect("x"), None);
-        assert_eq!(reasons(&pool.acquire("x", &any()).unwrap_err()), [Reason::UnknownAccount]);
+        assert_eq!(
+            reasons(&pool.select_account("x", &any()).unwrap_err()),
+            [Reason::UnknownAccount]
+        );
     }
 
     #[test]
@@ -230,7 +233,7 @@ mod limits {
         assert_eq!(reasons(&refusal), [reason]);
         assert_eq!(refusal.retry_after(), None);
         assert!(!refusal.is_load_only());
-        assert!(scheduler.acquire("a", &any(), at(u64::MAX)).is_err());
+        assert!(scheduler.select_account("a", &any(), at(u64::MAX)).is_err());
     }
 
     #[test]
@@ -674,7 +677,7 @@ mod time {
         let dry = QuotaReading::at(at(0)).window(QuotaWindow::new(0.0));
         scheduler.observe_quota("a", &dry, at(0)).unwrap();
         assert_eq!(scheduler.inspect("a", at(0)).unwrap().blocks, []);
-        assert!(scheduler.acquire("a", &any(), at(0)).is_ok());
+        assert!(scheduler.select_account("a", &any(), at(0)).is_ok());
     }
 }
 
@@ -845,7 +848,7 @@ mod tickets {
     fn a_settle_after_the_removal_ends_the_lease_without_effect() {
         let mut scheduler = scheduler([Account::new("a"), Account::new("b")]);
         let request = any().caller("c");
-        let ticket = scheduler.acquire("a", &request, at(0)).unwrap().ticket;
+        let ticket = scheduler.select_account("a", &request, at(0)).unwrap().ticket;
         scheduler.remove("a", at(0));
         assert_eq!(scheduler.settle(ticket, &Outcome::success(), at(0)), Settlement::Settled);
         assert_eq!(scheduler.in_flight(), 0);
@@ -857,7 +860,7 @@ mod tickets {
     fn a_settle_after_the_id_came_back_leaves_the_new_account_alone() {
         let mut scheduler = scheduler([Account::new("a")]);
         let request = any().caller("c");
-        let old = scheduler.acquire("a", &request, at(0)).unwrap().ticket;
+        let old = scheduler.select_account("a", &request, at(0)).unwrap().ticket;
         scheduler.remove("a", at(0));
         scheduler.add(Account::new("a"), at(0)).unwrap();
         let new = take(&mut scheduler, 0);

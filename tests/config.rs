@@ -75,7 +75,7 @@ fn turn(scheduler: &mut Scheduler, account: &str, request: &Request<'_>, now: u6
 }
 
 fn hold(scheduler: &mut Scheduler, account: &str, request: &Request<'_>, now: u64) -> Ticket {
-    scheduler.acquire(account, request, at(now)).unwrap().ticket
+    scheduler.select_account(account, request, at(now)).unwrap().ticket
 }
 
 fn refused(scheduler: &mut Scheduler, request: &Request<'_>, now: u64) -> Unavailable {
@@ -991,7 +991,7 @@ mod service {
         for (dry_percent, dry) in [(0.0, false), (10.0, true)] {
             let mut scheduler = two(|it| it.quota.dry_percent = dry_percent);
             read(&mut scheduler, "a", &left(10.0));
-            assert_eq!(scheduler.acquire("a", &any(), at(0)).is_err(), dry);
+            assert_eq!(scheduler.select_account("a", &any(), at(0)).is_err(), dry);
         }
     }
 
@@ -1001,7 +1001,7 @@ mod service {
         let reading = QuotaReading::at(at(0)).window(QuotaWindow::new(0.0).rank_only());
         read(&mut scheduler, "a", &reading);
         assert_eq!(account(&mut scheduler, &any(), 0), "b");
-        assert!(scheduler.acquire("a", &any(), at(0)).is_ok());
+        assert!(scheduler.select_account("a", &any(), at(0)).is_ok());
     }
 
     #[test]
@@ -1013,7 +1013,7 @@ mod service {
                 it.quota.on_demand_reserve = reserve;
             });
             read(&mut scheduler, "a", &left(0.0).balance(5.0));
-            assert_eq!(scheduler.acquire("a", &any(), at(0)).is_ok(), served);
+            assert_eq!(scheduler.select_account("a", &any(), at(0)).is_ok(), served);
         }
     }
 

@@ -46,7 +46,7 @@ fn take(scheduler: &mut Scheduler, request: &Request<'_>, now: u64) -> Ticket {
 }
 
 fn turn(scheduler: &mut Scheduler, account: &str, request: &Request<'_>, now: u64) {
-    let ticket = scheduler.acquire(account, request, at(now)).unwrap().ticket;
+    let ticket = scheduler.select_account(account, request, at(now)).unwrap().ticket;
     scheduler.settle(ticket, &Outcome::success(), at(now));
 }
 
@@ -599,7 +599,7 @@ mod sticky {
         config.sticky.queue_on_pin = Millis::from_secs(30);
         let mut scheduler = with(config, [Account::new("a").max_in_flight(1), Account::new("b")]);
         turn(&mut scheduler, "a", &caller(), 0);
-        scheduler.acquire("a", &any(), at(0)).unwrap();
+        scheduler.select_account("a", &any(), at(0)).unwrap();
         scheduler
     }
 

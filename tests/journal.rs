@@ -51,7 +51,7 @@ impl Host {
         }
         match (chosen, self.waits.pop()) {
             (31, Some(wait)) => Operation::GiveUp(wait),
-            (0, _) => Operation::Acquire(id, request),
+            (0, _) => Operation::SelectAccount(id, request),
             (32, _) => Operation::Reap(Millis::from_secs(30)),
             (33, _) => Operation::Observe(id, request, outcome),
             (34, _) => Operation::ObserveQuota(id, traffic::reading(random, now)),
@@ -190,7 +190,7 @@ fn short() -> Vec<(u64, Operation)> {
     }
     let request = OwnedRequest::from(&Request::new().caller("k").model("opus").cost(10));
     let settled = granted(record(Operation::Select(request.clone())));
-    let held = granted(record(Operation::Acquire("b".into(), request.clone())));
+    let held = granted(record(Operation::SelectAccount("b".into(), request.clone())));
     record(Operation::Settle(settled, Outcome::success()));
     record(Operation::Observe("c".into(), request, Outcome::Network));
     record(Operation::Touch(held));
@@ -232,8 +232,8 @@ fn a_changed_operation_changes_the_digest() {
         changed(2, Operation::Add(Account::new("c").rpm(9).weight(2.0).into())),
         changed(3, Operation::Select(request("other", "opus"))),
         changed(3, Operation::Select(request("k", "haiku"))),
-        changed(4, Operation::Acquire("c".into(), request("k", "opus"))),
-        changed(4, Operation::Acquire("b".into(), request("k2", "opus"))),
+        changed(4, Operation::SelectAccount("c".into(), request("k", "opus"))),
+        changed(4, Operation::SelectAccount("b".into(), request("k2", "opus"))),
         changed(5, Operation::Settle(*settled, Outcome::Network)),
         changed(5, Operation::Settle(*held, Outcome::success())),
         changed(6, Operation::SetDraining("c".into(), true)),

@@ -111,8 +111,8 @@ fn what_is_under_way_is_left_out() {
         scheduler.observe("a", &Request::new(), &Outcome::Network, at(1)).unwrap();
     }
     let half_open = at(1).plus(Millis::from_mins(15));
-    let ticket = scheduler.acquire("a", &Request::new(), half_open).unwrap().ticket;
-    assert!(scheduler.acquire("a", &Request::new(), half_open).is_err(), "one probe is out");
+    let ticket = scheduler.select_account("a", &Request::new(), half_open).unwrap().ticket;
+    assert!(scheduler.select_account("a", &Request::new(), half_open).is_err(), "one probe is out");
 
     let snapshot = through_json(&scheduler.snapshot(half_open));
     let mut restored = Scheduler::restore(Config::default(), &snapshot, half_open).unwrap();
@@ -120,7 +120,10 @@ fn what_is_under_way_is_left_out() {
     let view = restored.inspect("a", half_open).unwrap();
     assert_eq!((view.in_flight, view.requests[0].used), (0, 1));
     assert_eq!(restored.settle(ticket, &Outcome::success(), half_open), Settlement::Late);
-    assert!(restored.acquire("a", &Request::new(), half_open).is_ok(), "the probe is free again");
+    assert!(
+        restored.select_account("a", &Request::new(), half_open).is_ok(),
+        "the probe is free again"
+    );
 }
 
 #[test]
@@ -472,7 +475,7 @@ fn the_first_format_keeps_restoring() {
     let other_model = Request::new().caller("team:7:user:44").model("haiku");
     let other = scheduler.select(&other_model, now).unwrap();
     assert_eq!((other.account.as_str(), other.path), ("pro-2", Path::Rank));
-    let refusal = scheduler.acquire("free-1", &Request::new(), now).unwrap_err();
+    let refusal = scheduler.select_account("free-1", &Request::new(), now).unwrap_err();
     assert_eq!(refusal.retry_at(), Some(now.plus(Millis::from_mins(15))));
     scheduler.add(Account::new("gone"), now).unwrap();
     assert_eq!(scheduler.inspect("gone", now).unwrap().blocks.len(), 1);

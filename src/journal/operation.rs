@@ -90,8 +90,8 @@ impl From<&Request<'_>> for OwnedRequest {
 pub enum Operation {
     /// [`Scheduler::select`].
     Select(OwnedRequest),
-    /// [`Scheduler::acquire`].
-    Acquire(AccountId, OwnedRequest),
+    /// [`Scheduler::select_account`].
+    SelectAccount(AccountId, OwnedRequest),
     /// [`Scheduler::settle`].
     Settle(Ticket, Outcome),
     /// [`Scheduler::cancel`].
@@ -153,8 +153,8 @@ impl Operation {
     pub fn apply(&self, to: &mut Scheduler, now: Timestamp) -> Answer {
         match self {
             Self::Select(request) => to.select(&request.as_request(), now).into(),
-            Self::Acquire(id, request) => {
-                to.acquire(id.as_str(), &request.as_request(), now).into()
+            Self::SelectAccount(id, request) => {
+                to.select_account(id.as_str(), &request.as_request(), now).into()
             }
             Self::Settle(ticket, outcome) => to.settle(*ticket, outcome, now).into(),
             Self::Cancel(ticket) => to.cancel(*ticket, now).into(),

@@ -98,7 +98,7 @@ impl Counterparts {
             | Operation::Refund(ticket)
             | Operation::Touch(ticket) => *ticket = *self.tickets.get(&ticket.sequence)?,
             Operation::GiveUp(wait) => *wait = *self.waits.get(&wait.sequence)?,
-            Operation::Select(request) | Operation::Acquire(_, request) => {
+            Operation::Select(request) | Operation::SelectAccount(_, request) => {
                 let waited = request.waited;
                 request.waited = waited.and_then(|wait| self.waits.get(&wait.sequence).copied());
             }

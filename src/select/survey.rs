@@ -74,6 +74,7 @@ pub(super) fn survey(
                 let rejection = bound.unwrap_or(unbound);
                 refusal.tally.add(rejection.reason);
                 refusal.retry_at = earliest(refusal.retry_at, rejection.firm.deadline());
+                refusal.release_at = earliest(refusal.release_at, rejection.release_at(view.now));
                 loaded |= rejection.is_load_only();
                 pass.rejected(slot, &rejection);
             }

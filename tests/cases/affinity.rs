@@ -661,7 +661,7 @@ fn c12_a_sticky_caller_meets_the_same_conditions_as_any_other() {
 #[test]
 fn c12_sibling_acquire_uses_the_same_predicate() {
     for (name, mut pool, ask) in bound_but_blocked(&conventions()) {
-        let answer = pool.scheduler.acquire("A", &ask.request(), at(11));
+        let answer = pool.scheduler.select_account("A", &ask.request(), at(11));
         assert!(answer.is_err(), "{name}");
     }
 }
@@ -1148,7 +1148,9 @@ fn c24_sibling_an_excluded_account_is_never_seen() {
     for affinity in [Affinity::Prefer, Affinity::Ignore, Affinity::Require] {
         assert!(pool.refused(10, &excluding(affinity)).retry_after().is_none());
     }
-    assert!(pool.scheduler.acquire("A", &excluding(Affinity::Prefer).request(), at(10)).is_err());
+    assert!(
+        pool.scheduler.select_account("A", &excluding(Affinity::Prefer).request(), at(10)).is_err()
+    );
 
     // Not by waiting, not by degraded serving, not by a pin.
     let mut waiting = queueing(3);
@@ -1174,13 +1176,13 @@ fn c25_a_hard_pin_never_serves_elsewhere() {
     let mut pool = Scenario::new(&["A", "B"]);
     pool.scheduler.bind(&by("u1").request(), "A", at(0)).unwrap();
     pool.block(0, "A", 9_000);
-    let by_id = pool.scheduler.acquire("A", &by("u1").request(), at(0)).unwrap_err();
+    let by_id = pool.scheduler.select_account("A", &by("u1").request(), at(0)).unwrap_err();
     let required = pool.refused(0, &by("u1").insisting(Affinity::Require));
     for refusal in [by_id, required] {
         assert_eq!(refusal.tally().count(Reason::Throttled), 1);
         assert_eq!(refusal.retry_after(), Some(ms(9_000)));
     }
-    assert!(pool.scheduler.acquire("A", &by("u1").request(), at(8_999)).is_err());
+    assert!(pool.scheduler.select_account("A", &by("u1").request(), at(8_999)).is_err());
     assert_eq!(pool.hold_on(9_000, "A", &by("u1")).account, "A");
     assert_eq!(pool.hold(9_000, &by("u1").insisting(Affinity::Require)).account, "A");
 
@@ -1215,7 +1217,7 @@ fn c25_sibling_a_limit_on_bindings_does_not_refuse_a_pinned_request() {
         assert_eq!(pool.turn(10, &by("u1").insisting(Affinity::Require)), "A");
         assert_eq!(pool.hold_on(20, "A", &by("u1")).account, "A");
         // A caller of no conversation there meets the limit only where it is to refuse.
-        let other = pool.scheduler.acquire("A", &by("u2").request(), at(30));
+        let other = pool.scheduler.select_account("A", &by("u2").request(), at(30));
         assert_eq!(other.is_err(), refuse);
     }
 }
@@ -1237,7 +1239,7 @@ fn c25_sibling_a_hard_pin_to_an_account_that_is_gone_says_so() {
     let mut pool = Scenario::new(&["A", "B"]);
     assert_eq!(pool.turn(0, &by("u1")), "A");
     pool.remove(10, "A");
-    let by_id = pool.scheduler.acquire("A", &by("u1").request(), at(11)).unwrap_err();
+    let by_id = pool.scheduler.select_account("A", &by("u1").request(), at(11)).unwrap_err();
     assert_eq!(by_id.tally().count(Reason::UnknownAccount), 1);
     let required = pool.refused(11, &by("u1").insisting(Affinity::Require));
     assert_eq!(required.tally().count(Reason::Unbound), 1);

@@ -563,7 +563,10 @@ fn c38_sibling_limits_of_every_kind_keep_to_their_scope() {
             assert_eq!(pool.retry_after(1, &named()), Some(59_999), "{outcome:?}");
             assert_eq!(pool.retry_after(1, &same), Some(59_999), "{outcome:?}");
             assert_eq!(pool.hold(1, &other).account, "A", "{outcome:?}");
-            assert!(pool.scheduler.acquire("A", &same.request(), at(1)).is_err(), "{outcome:?}");
+            assert!(
+                pool.scheduler.select_account("A", &same.request(), at(1)).is_err(),
+                "{outcome:?}"
+            );
             pool.hold_on(1, "A", &other);
         }
     }
@@ -905,7 +908,7 @@ fn c46_sibling_no_way_around_a_rejected_credential() {
     ] {
         pool.refused(6, &ask);
     }
-    let refusal = pool.scheduler.acquire("A", &anyone().request(), at(6)).unwrap_err();
+    let refusal = pool.scheduler.select_account("A", &anyone().request(), at(6)).unwrap_err();
     assert_eq!(refusal.tally().count(Reason::AuthFailed), 1);
     pool.quota(7, "A", 100.0, None);
     assert_eq!(pool.retry_after(8, &anyone()), Some(59_997));

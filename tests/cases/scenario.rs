@@ -197,7 +197,7 @@ impl Scenario {
 
     /// Selects that very account, and panics on a refusal.
     pub(crate) fn hold_on(&mut self, t: u64, account: &str, ask: &Ask) -> Held {
-        let grant = self.scheduler.acquire(account, &ask.request(), at(t));
+        let grant = self.scheduler.select_account(account, &ask.request(), at(t));
         let grant = grant.unwrap_or_else(|refusal| panic!("at {t}: {refusal}"));
         Held { account: grant.account.to_string(), ticket: grant.ticket, grant }
     }
@@ -327,7 +327,7 @@ impl Scenario {
         account: &str,
         ask: &Ask,
     ) -> Result<Held, Unavailable> {
-        let grant = self.scheduler.acquire(account, &ask.request(), at(t))?;
+        let grant = self.scheduler.select_account(account, &ask.request(), at(t))?;
         Ok(Held { account: grant.account.to_string(), ticket: grant.ticket, grant })
     }
 

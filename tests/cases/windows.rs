@@ -464,7 +464,7 @@ fn c60_the_advertised_wait_is_tight() {
                 assert_tight(&s.scheduler, t, trace, asks(required));
             }
             assert_tight(&s.scheduler, t, trace, |scheduler, t| {
-                let answer = scheduler.acquire("B", &by("u1").on("m1").request(), at(t));
+                let answer = scheduler.select_account("B", &by("u1").on("m1").request(), at(t));
                 answer.map(drop).map_err(|it| it.retry_at().map(Timestamp::as_millis))
             });
         }

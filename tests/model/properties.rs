@@ -197,7 +197,7 @@ proptest! {
             spec.after_wait = None;
             let (id, owned) = (format!("a{account}"), world.owned(&spec));
             assert_tight(&world.scheduler, world.clock, |scheduler, at| {
-                scheduler.acquire(&id, &owned.request(), at)
+                scheduler.select_account(&id, &owned.request(), at)
             });
         }
     }

@@ -298,7 +298,7 @@ impl World {
 
     fn acquire(&mut self, id: &str, spec: &AskSpec) {
         let owned = self.owned(spec);
-        let grant = self.scheduler.acquire(id, &owned.request(), self.clock);
+        let grant = self.scheduler.select_account(id, &owned.request(), self.clock);
         let expected = self.model.acquire(id, &owned.ask, self.clock);
         self.compare_answers(grant, expected);
     }

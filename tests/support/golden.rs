@@ -162,7 +162,7 @@ impl Player {
             "select" => Some(self.select(line, op, now, summary)),
             "acquire" => {
                 let request = request(op, &[]);
-                let grant = scheduler.acquire(id, &request, now).ok();
+                let grant = scheduler.select_account(id, &request, now).ok();
                 let got = grant.is_some().into();
                 self.tickets.extend(grant.map(|grant| (line, grant.ticket)));
                 Some((op["got"].clone(), got))

@@ -113,7 +113,7 @@ impl Driver {
             0..=11 => self.select(random, now),
             12 => {
                 let request = request(random, &[], None);
-                let answer = self.scheduler.acquire(id, &request, now);
+                let answer = self.scheduler.select_account(id, &request, now);
                 self.note(answer)
             }
             13..=20 => {
