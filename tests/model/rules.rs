@@ -598,7 +598,7 @@ impl Model {
                 return (Err(refusal), found(Sighting::Waiting));
             }
             if policy.no_fallback && self.status(first) == Status::Active {
-                let refusal = self.refuse_elsewhere(&verdict, key, query);
+                let refusal = self.refuse_elsewhere(first, &verdict, key, query);
                 return (Err(refusal), found(Sighting::Refused));
             }
         }
@@ -653,9 +653,15 @@ impl Model {
         Some(Waiting { wake_at, place: Place { sequence, serial: member.serial, deadline } })
     }
 
-    /// The refusal of a caller that may not go elsewhere: until its account is free, or its
-    /// binding has lapsed and another one is.
-    fn refuse_elsewhere(&self, verdict: &Verdict, key: &Key, query: &Query) -> Refusal {
+    /// The refusal of a caller that may not go elsewhere: until its account is free or gives way,
+    /// or its binding has lapsed and another one is.
+    fn refuse_elsewhere(
+        &self,
+        member: &Member,
+        verdict: &Verdict,
+        key: &Key,
+        query: &Query,
+    ) -> Refusal {
         let lapses = self.lapses_at(key);
         let elsewhere = match self.by_rank(query) {
             Ok(_) => Some(lapses),
@@ -663,7 +669,10 @@ impl Model {
         };
         let mut refusal = Refusal::because(verdict);
         let own = refusal.retry_at.filter(|&at| at < lapses);
-        refusal.retry_at = earlier(own, elsewhere);
+        let others = self.accounts.iter().filter_map(|it| self.verdict(it, false, query));
+        let ahead = others.filter_map(|other| other.lift.deadline());
+        let relieved = ahead.filter(|&at| self.at(at).relief(member, query).is_some()).min();
+        refusal.retry_at = earlier(earlier(own, relieved), elsewhere);
         refusal
     }
 }
