@@ -85,7 +85,16 @@ proptest! {
         each_grant(&story, |before, spec, world, serial, grant| {
             let query = before.query(&world.owned(spec).ask);
             let member = before.member(serial).unwrap();
-            let bound = matches!(grant.path, Path::Sticky | Path::Warm);
+            let binding = before.key_of(&query).and_then(|key| before.binding(&key).cloned());
+            let is_own = binding.is_some_and(|binding| {
+                !binding.lapsed && binding.trail.stops.iter().any(|stop| stop.0 == serial)
+            });
+            let bound = match grant.path {
+                Path::Sticky | Path::Warm => true,
+                // An account of the trail is open to its conversation here too.
+                Path::Degraded => is_own,
+                _ => false,
+            };
             let verdict = before.verdict(member, bound, &query);
             if grant.path == Path::Degraded {
                 assert_eq!(verdict.unwrap().firm, Lift::Free);

@@ -565,7 +565,7 @@ impl Model {
             let Some(member) = self.member(serial) else { continue };
             let verdict = self.verdict(member, true, query);
             changes.extend(verdict.and_then(|verdict| verdict.lift.deadline()));
-            for block in &member.blocks {
+            for block in self.met_blocks(member, query) {
                 let warm = block.until.as_millis().saturating_sub(cache.as_millis());
                 changes.extend([block.until, Timestamp::from_millis(warm)]);
             }
@@ -669,9 +669,11 @@ impl Model {
         };
         let mut refusal = Refusal::because(verdict);
         let own = refusal.retry_at.filter(|&at| at < lapses);
-        let others = self.accounts.iter().filter_map(|it| self.verdict(it, false, query));
-        let ahead = others.filter_map(|other| other.lift.deadline());
-        let relieved = ahead.filter(|&at| self.at(at).relief(member, query).is_some()).min();
+        // Any normal account relieves a reserve.
+        let normal = self.accounts.iter().filter(|it| !it.plan.fallback_only);
+        let verdicts = normal.filter_map(|it| self.verdict(it, false, query));
+        let free_at = verdicts.filter_map(|verdict| verdict.lift.deadline()).min();
+        let relieved = free_at.filter(|_| member.plan.fallback_only);
         refusal.retry_at = earlier(earlier(own, relieved), elsewhere);
         refusal
     }
