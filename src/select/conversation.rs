@@ -131,7 +131,7 @@ pub(super) fn follow(
                     return Decision { outcome: Err(refusal), affair };
                 }
                 if policy.no_fallback && is_passing(state, view) {
-                    let refusal = refuse_elsewhere(rejection, binding, query, view);
+                    let refusal = refuse_elsewhere(state, rejection, binding, query, view);
                     let affair = found(Sighting::Refused);
                     return Decision { outcome: Err(refusal), affair };
                 }
@@ -244,9 +244,19 @@ fn worth_waiting(
     (view.now < deadline && has_room).then_some(Wait { account, wake_at, deadline, ticket })
 }
 
-/// The refusal of a caller that may not go elsewhere: until its account is free, or until its
-/// binding lapses and another account can serve.
+/// When a reserve would give its conversation back: the first normal account is free then.
+fn relieved_at(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> Option<Timestamp> {
+    let others = view.roster.iter().filter(|(_, other)| !other.fallback_only);
+    let normal = others.filter(|_| state.fallback_only);
+    let rejections =
+        normal.filter_map(|(slot, other)| eligible(other, slot, false, query, view).err());
+    rejections.filter_map(|rejection| rejection.lift.deadline()).min()
+}
+
+/// The refusal of a caller that may not go elsewhere: until its account is free or would give
+/// way, or until its binding lapses and another account can serve.
 fn refuse_elsewhere(
+    state: &AccountState,
     rejection: Rejection,
     binding: &Binding,
     query: &Query<'_>,
@@ -258,6 +268,8 @@ fn refuse_elsewhere(
         Err(refusal) => refusal.retry_at.map(|retry_at| retry_at.max(lapses)),
     };
     let mut refusal = Unavailable::because(rejection, view.now);
-    refusal.retry_at = refusal.retry_at.filter(|&free_at| free_at < lapses).or(elsewhere);
+    let own = refusal.retry_at.filter(|&free_at| free_at < lapses);
+    refusal.retry_at =
+        [own, relieved_at(state, query, view), elsewhere].into_iter().flatten().min();
     refusal
 }

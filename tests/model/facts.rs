@@ -8,6 +8,8 @@ use account_pool::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::rules::Query;
+
 /// One stay of an account in the pool; an id that comes back gets a new one.
 pub(crate) type Serial = u64;
 
@@ -51,11 +53,12 @@ pub(crate) enum Target {
 pub(crate) struct Block {
     pub(crate) target: Target,
     pub(crate) dimension: Dimension,
+    /// The date of the newest evidence.
     pub(crate) set_at: Timestamp,
     pub(crate) until: Timestamp,
     pub(crate) announced: Timestamp,
     /// Failures in a row that count: the next one without a hint lasts `factor^strikes` longer
-    /// than the first. 0 when only a reading or the operator made the block.
+    /// than the first. 0 when no failure made the block.
     pub(crate) strikes: u64,
     pub(crate) generation: u64,
     pub(crate) upstream: bool,
@@ -122,10 +125,10 @@ pub(crate) struct Lease {
     pub(crate) claim: Claim,
     pub(crate) taken_at: Timestamp,
     pub(crate) seen: Timestamp,
-    pub(crate) model: Option<String>,
-    pub(crate) selector: Option<String>,
-    /// What a success binds, for which tenant.
-    pub(crate) binding: Option<(Key, String)>,
+    /// The request that holds it.
+    pub(crate) query: Query,
+    /// What a success binds.
+    pub(crate) binding: Option<Key>,
     pub(crate) cost: u64,
     pub(crate) class: TrafficClass,
     pub(crate) probe: bool,

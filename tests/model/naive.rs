@@ -92,8 +92,15 @@ impl Model {
         }
     }
 
+    /// The canonical name of a trimmed one.
     pub(crate) fn canonical(&self, model: &str) -> String {
-        self.config.aliases.get(model).cloned().unwrap_or_else(|| model.to_owned())
+        let alias = self.config.aliases.iter().rfind(|(alias, _)| alias.trim() == model);
+        alias.map_or(model, |(_, name)| name.trim()).to_owned()
+    }
+
+    /// Whether a model, by its canonical name, draws on no quota.
+    pub(crate) fn is_unmetered(&self, model: &str) -> bool {
+        self.config.unmetered.iter().any(|name| self.canonical(name.trim()) == model)
     }
 
     pub(crate) fn member(&self, serial: Serial) -> Option<&Member> {
@@ -283,13 +290,12 @@ impl Model {
             member.breaker.probes.push((claim.sequence, now));
         }
         let openings = member.breaker.openings;
-        let binding = self.key_of(query).map(|key| (key, query.tenant.clone()));
+        let binding = self.key_of(query);
         let lease = Lease {
             claim,
             taken_at: now,
             seen: now,
-            model: query.model.clone(),
-            selector: query.selector.clone(),
+            query: query.clone(),
             binding,
             cost: query.cost,
             class: ask.class,
@@ -313,7 +319,7 @@ impl Model {
         let source = self.source(&lease, in_time);
         self.learn(claim.serial, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            add_usage(&mut self.stats.usage, usage);
+            self.count_usage(claim.serial, usage);
             let (now, beyond) = (self.now, billable(usage).saturating_sub(lease.cost));
             if let Some(member) = self.member_mut(claim.serial) {
                 take_tokens(member, beyond, None, now);
@@ -327,8 +333,8 @@ impl Model {
         let member = self.member(lease.claim.serial);
         let same = member.is_some_and(|member| member.breaker.openings == lease.openings);
         Source {
-            model: lease.model.clone(),
-            selector: lease.selector.clone(),
+            model: lease.query.model.clone(),
+            selector: lease.query.selector.clone(),
             class: lease.class,
             heard: in_time && same,
         }
@@ -349,9 +355,6 @@ impl Model {
         };
         let source = self.source(&lease, !lease.probe || self.is_probing(&lease));
         self.learn(claim.serial, outcome, &source);
-        if let Outcome::Success { usage } = outcome {
-            add_usage(&mut self.stats.usage, usage);
-        }
         Settlement::Settled
     }
 
@@ -368,9 +371,17 @@ impl Model {
         let source = Source { model, selector, class: ask.class, heard: true };
         self.learn(serial, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            add_usage(&mut self.stats.usage, usage);
+            self.count_usage(serial, usage);
         }
         Ok(())
+    }
+
+    /// A success is over: what it used counts, once.
+    fn count_usage(&mut self, serial: Serial, usage: &Usage) {
+        add_usage(&mut self.stats.usage, usage);
+        if let Some(member) = self.member_mut(serial) {
+            add_usage(&mut member.usage, usage);
+        }
     }
 
     pub(crate) fn abandon(&mut self, claim: Claim, now: Timestamp) -> Settlement {
@@ -452,7 +463,7 @@ impl Model {
         let place = |scope, dimension| (target(scope, source), dimension);
         let account = |dimension| (Target::Account, dimension);
         match *outcome {
-            Outcome::Success { ref usage } => self.learn_success(serial, usage, source),
+            Outcome::Success { .. } => self.learn_success(serial, source),
             Outcome::RateLimited { scope, reset } => {
                 self.cool(
                     serial,
@@ -489,9 +500,8 @@ impl Model {
         }
     }
 
-    fn learn_success(&mut self, serial: Serial, usage: &Usage, source: &Source) {
+    fn learn_success(&mut self, serial: Serial, source: &Source) {
         let member = self.member_mut(serial).unwrap();
-        add_usage(&mut member.usage, usage);
         for block in &mut member.blocks {
             let concerned = match &block.target {
                 Target::Account => true,
@@ -524,6 +534,11 @@ impl Model {
             member.blocks.iter().find(|it| (&it.target, it.dimension) == (&place.0, place.1));
         let left = memory.map_or(0, |block| strikes_left(block, policy.decay, now));
         let is_live = memory.is_some_and(|block| now < block.until);
+        let (target, dimension) = place;
+        let failure = |until: Timestamp, announced: Timestamp, strikes| {
+            let (set_at, generation, upstream) = (now, 0, true);
+            Block { target, dimension, set_at, until, announced, strikes, generation, upstream }
+        };
 
         if let Some(reset) = reset {
             let announced = match reset {
@@ -532,7 +547,7 @@ impl Model {
             };
             let cut = announced.min(now.plus(backoff.cap)).max(now.plus(policy.floor));
             let until = cut.plus(jitter);
-            self.write(serial, place, until, announced.max(until), left.max(1), true);
+            self.write(serial, failure(until, announced.max(until), left.max(1)));
             return;
         }
         if source.class == TrafficClass::Background {
@@ -544,13 +559,14 @@ impl Model {
         let span = Millis::new((grown as u64).min(backoff.cap.as_millis()));
         if !span.is_zero() {
             let until = now.plus(span).plus(jitter);
-            self.write(serial, place, until, until, step + 1, true);
+            self.write(serial, failure(until, until, step + 1));
         }
     }
 
-    /// A block that is no failure: the escalation stays where it is.
+    /// A block that is no failure, by evidence of `set_at`: the escalation stays where it is.
     fn set_block(
         &mut self,
+        set_at: Timestamp,
         serial: Serial,
         place: (Target, Dimension),
         until: Timestamp,
@@ -559,34 +575,20 @@ impl Model {
         let (decay, now) = (self.config.cooldown.decay, self.now);
         let blocks = &self.member(serial).unwrap().blocks;
         let memory = blocks.iter().find(|it| (&it.target, it.dimension) == (&place.0, place.1));
-        let left = memory.map_or(0, |block| strikes_left(block, decay, now));
-        self.write(serial, place, until, until, left, upstream);
+        let strikes = memory.map_or(0, |block| strikes_left(block, decay, now));
+        let (target, dimension) = place;
+        let (announced, generation) = (until, 0);
+        self.write(
+            serial,
+            Block { target, dimension, set_at, until, announced, strikes, generation, upstream },
+        );
     }
 
-    fn write(
-        &mut self,
-        serial: Serial,
-        (target, dimension): (Target, Dimension),
-        until: Timestamp,
-        announced: Timestamp,
-        strikes: u64,
-        upstream: bool,
-    ) {
+    /// Merges a block under a new generation.
+    fn write(&mut self, serial: Serial, mut block: Block) {
         self.generation += 1;
-        let (now, generation) = (self.now, self.generation);
-        self.merge(
-            serial,
-            Block {
-                target,
-                dimension,
-                set_at: now,
-                until,
-                announced,
-                strikes,
-                generation,
-                upstream,
-            },
-        );
+        block.generation = self.generation;
+        self.merge(serial, block);
     }
 
     fn merge(&mut self, serial: Serial, block: Block) {
@@ -601,6 +603,7 @@ impl Model {
             None => blocks.push(block),
             Some(old) => {
                 *old = Block {
+                    set_at: block.set_at.max(old.set_at),
                     until: block.until.max(old.until),
                     announced: block.announced.max(old.announced),
                     upstream: block.upstream || (old.upstream && now < old.until),
@@ -620,7 +623,13 @@ impl Model {
         let due = policy.internal_threshold.is_some_and(|it| member.breaker.internal >= it);
         if due && !policy.quarantine.is_zero() && !self.is_exempt(serial) {
             let until = self.now.plus(policy.quarantine);
-            self.set_block(serial, (Target::Account, Dimension::Quarantine), until, false);
+            self.set_block(
+                self.now,
+                serial,
+                (Target::Account, Dimension::Quarantine),
+                until,
+                false,
+            );
         }
     }
 
@@ -662,7 +671,7 @@ impl Model {
             let power = longer.factor.powi(episodes as i32 - 1);
             let span = (longer.base.as_millis() as f64 * power).ceil() as u64;
             let until = now.plus(Millis::new(span).min(longer.cap));
-            self.set_block(serial, (Target::Account, Dimension::Breaker), until, false);
+            self.set_block(now, serial, (Target::Account, Dimension::Breaker), until, false);
         }
     }
 
@@ -733,11 +742,11 @@ impl Model {
         let place = (Target::Account, Dimension::Quota);
         let member = self.member_mut(serial).unwrap();
         member.blocks.retain(|block| {
-            (&block.target, block.dimension) != (&place.0, place.1) || block.set_at > observed_at
+            (&block.target, block.dimension) != (&place.0, place.1) || block.set_at >= observed_at
         });
         if let Some(until) = until {
             let until = until.min(now.plus(self.config.cooldown.quota.cap));
-            self.set_block(serial, place, until, true);
+            self.set_block(observed_at, serial, place, until, true);
         }
         Ok(true)
     }
@@ -918,7 +927,7 @@ impl Model {
                 BlockScope::Selector(name) => named(name).map(Target::Selector),
             };
             let place = (target.unwrap_or(Target::Account), dimension);
-            self.set_block(serial, place, until, dimension != Dimension::Operator);
+            self.set_block(self.now, serial, place, until, dimension != Dimension::Operator);
         }
         Ok(())
     }
@@ -943,6 +952,20 @@ impl Model {
         Ok(lifted)
     }
 
+    pub(crate) fn clear_block(
+        &mut self,
+        account: &str,
+        generation: u64,
+        now: Timestamp,
+    ) -> Result<bool, AccountError> {
+        self.advance(now);
+        let now = self.now;
+        let member = self.find_mut(account)?;
+        let before = member.blocks.len();
+        member.blocks.retain(|block| block.until <= now || block.generation != generation);
+        Ok(member.blocks.len() < before)
+    }
+
     fn update(
         &mut self,
         account: &str,
@@ -964,7 +987,7 @@ impl Model {
         let serial = self.serial(account)?;
         let query = self.query(ask);
         if let Some(key) = self.key_of(&query) {
-            self.bind_key(&key, &query.tenant, serial);
+            self.bind_key(&key, &query, serial);
         }
         Ok(())
     }

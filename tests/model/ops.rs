@@ -138,11 +138,15 @@ const TWEAKS: &[(&str, Change)] = &[
     ("coarse quota", |c| c.quota.bucket_points = 40),
     ("drought at 60", |c| c.quota.drought_percent = 60.0),
     ("aliases", |c| {
-        c.aliases.insert("alias".to_owned(), "m0".to_owned());
+        c.aliases.insert(" alias ".to_owned(), "m0 ".to_owned());
         c.aliases.insert("m2".to_owned(), "m1".to_owned());
     }),
     ("unmetered", |c| {
-        c.unmetered.insert("m1".to_owned());
+        c.unmetered.insert("m1 ".to_owned());
+    }),
+    ("unmetered by another name", |c| {
+        c.aliases.insert("alias".to_owned(), "m0".to_owned());
+        c.unmetered.insert(" alias".to_owned());
     }),
     ("defaults", |c| *c = Config::default()),
     ("reference", |c| *c = Config::windsurf()),
@@ -217,6 +221,8 @@ pub(crate) struct AskSpec {
     pub(crate) affinity: Affinity,
     pub(crate) class: TrafficClass,
     pub(crate) after_wait: Option<u8>,
+    /// Whether another scheduler advised that wait.
+    pub(crate) foreign_wait: bool,
 }
 
 /// How far the clock moves.
@@ -258,6 +264,8 @@ pub(crate) enum Op {
     SetDraining(u8, bool),
     Block(u8, BlockScope, Dimension, u64),
     ClearBlocks(u8, Option<Dimension>),
+    /// One of the newest blocks, by its generation.
+    ClearBlock(u8, u64),
     Bind(u8, AskSpec),
     Unbind(AskSpec),
     UnbindCaller(u8),
@@ -328,6 +336,7 @@ pub(crate) fn ask() -> impl Strategy<Value = AskSpec> {
         affinity: if kind == 2 { Affinity::Require } else { Affinity::Prefer },
         class: TrafficClass::User,
         after_wait,
+        foreign_wait: kind == 3,
     });
     prop_oneof![5 => turn, 2 => any_ask()]
 }
@@ -354,11 +363,23 @@ fn any_ask() -> impl Strategy<Value = AskSpec> {
         2 => Just(Affinity::Require),
     ];
     let class = prop_oneof![4 => Just(TrafficClass::User), 1 => Just(TrafficClass::Background)];
-    let after_wait = proptest::option::weighted(0.2, 0_u8..3);
+    let wait = (proptest::option::weighted(0.2, 0_u8..3), prop::bool::weighted(0.1));
     let who = (caller, tenant, model, selector);
-    (who, excluded, cost, affinity, class, after_wait).prop_map(
-        |((caller, tenant, model, selector), excluded, cost, affinity, class, after_wait)| {
-            AskSpec { caller, tenant, model, selector, excluded, cost, affinity, class, after_wait }
+    (who, excluded, cost, affinity, class, wait).prop_map(
+        |(who, excluded, cost, affinity, class, (after_wait, foreign_wait))| {
+            let (caller, tenant, model, selector) = who;
+            AskSpec {
+                caller,
+                tenant,
+                model,
+                selector,
+                excluded,
+                cost,
+                affinity,
+                class,
+                after_wait,
+                foreign_wait,
+            }
         },
     )
 }
@@ -559,6 +580,7 @@ fn administration(loads: bool) -> BoxedStrategy<Op> {
         3 => block.prop_map(|(account, scope, kind, until)| Op::Block(account, scope, kind, until)),
         2 => (account(), proptest::option::of(dimension()))
             .prop_map(|(account, dimension)| Op::ClearBlocks(account, dimension)),
+        1 => (account(), 0_u64..4).prop_map(|(account, back)| Op::ClearBlock(account, back)),
         2 => (account(), ask()).prop_map(|(account, ask)| Op::Bind(account, ask)),
         1 => ask().prop_map(Op::Unbind),
         1 => (0_u8..5).prop_map(Op::UnbindCaller),

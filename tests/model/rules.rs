@@ -21,6 +21,8 @@ pub(crate) struct Query {
     pub(crate) cost: u64,
     pub(crate) affinity: Affinity,
     pub(crate) waited: Option<Place>,
+    /// The account on which the caller gives up its own place by this very request.
+    pub(crate) vacated: Option<Serial>,
 }
 
 /// Something that keeps an account away.
@@ -113,6 +115,7 @@ impl Model {
             cost: ask.cost,
             affinity: ask.affinity,
             waited: ask.waited,
+            vacated: None,
         }
     }
 
@@ -145,7 +148,7 @@ impl Model {
         if let Some(BindingLimit { callers, refuse: true }) = self.config.sticky.binding_limit
             && !bound
             && self.is_sticky(query)
-            && self.bound(member.serial) >= callers
+            && self.bound_to(member, query) >= callers
         {
             firm(Reason::BindingLimit, Lift::Never);
         }
@@ -169,15 +172,11 @@ impl Model {
             lift: self.breaker_lift(member),
             firm: !(open && degraded == Degraded::Inferred),
         });
-        for block in member.blocks.iter().filter(|block| self.now < block.until) {
-            if self.concerns(&block.target, query) && !self.is_spared(block, query) {
-                met.push(Condition {
-                    reason: block.dimension.reason(),
-                    lift: Lift::At(block.until),
-                    firm: !may_override(degraded, block.dimension),
-                });
-            }
-        }
+        met.extend(self.met_blocks(member, query).map(|block| Condition {
+            reason: block.dimension.reason(),
+            lift: Lift::At(block.until),
+            firm: !may_override(degraded, block.dimension),
+        }));
 
         let mut firm = |reason, lift| met.push(Condition { reason, lift, firm: true });
         firm(Reason::RateLimit, self.request_lift(member));
@@ -208,6 +207,36 @@ impl Model {
         })
     }
 
+    /// The verdict on an account of the caller's trail, where it stays until `end`: to its own
+    /// conversation it is open, but a verdict that lasts as long is that of a caller without one.
+    fn verdict_until(
+        &self,
+        end: Option<Timestamp>,
+        member: &Member,
+        query: &Query,
+    ) -> Option<Verdict> {
+        let unbound = self.verdict(member, false, query);
+        let Some(end) = end.filter(|&end| self.now < end) else { return unbound };
+        let own = self.verdict(member, true, query);
+        let outlasts = own.as_ref().and_then(|own| own.lift.deadline()).is_some_and(|at| at >= end);
+        if outlasts { unbound } else { own }
+    }
+
+    /// Callers bound to an account, without one that leaves it by this very request.
+    fn bound_to(&self, member: &Member, query: &Query) -> u32 {
+        self.bound(member.serial) - u32::from(query.vacated == Some(member.serial))
+    }
+
+    /// The live blocks of an account that a request meets.
+    pub(crate) fn met_blocks<'a>(
+        &'a self,
+        member: &'a Member,
+        query: &'a Query,
+    ) -> impl Iterator<Item = &'a Block> {
+        let live = member.blocks.iter().filter(|block| self.now < block.until);
+        live.filter(|it| self.concerns(&it.target, query) && !self.is_spared(it, query))
+    }
+
     fn concerns(&self, target: &Target, query: &Query) -> bool {
         match target {
             Target::Account => true,
@@ -218,8 +247,7 @@ impl Model {
 
     /// An account-wide quota block does not concern unmetered models.
     fn is_spared(&self, block: &Block, query: &Query) -> bool {
-        let unmetered =
-            query.model.as_ref().is_some_and(|model| self.config.unmetered.contains(model));
+        let unmetered = query.model.as_ref().is_some_and(|model| self.is_unmetered(model));
         block.target == Target::Account && block.dimension == Dimension::Quota && unmetered
     }
 
@@ -336,8 +364,12 @@ impl Model {
         let live = member.blocks.iter().filter(|block| self.now < block.until);
         let (value, bits) = match term {
             Term::ModelCooldown => {
-                let cooled = live.clone().any(|it| matches!(it.target, Target::Model(_)));
-                (u64::from(query.model.is_none() && cooled), 1)
+                let mut unnamed = live.filter(|block| match block.target {
+                    Target::Account => false,
+                    Target::Model(_) => query.model.is_none(),
+                    Target::Selector(_) => query.selector.is_none(),
+                });
+                (u64::from(unnamed.next().is_some()), 1)
             }
             Term::Tier => (u64::from(member.plan.tier.0), 8),
             Term::InFlight => (in_flight, 16),
@@ -372,7 +404,7 @@ impl Model {
                 };
                 (used, 33)
             }
-            Term::BoundCallers => (u64::from(self.bound(member.serial)), 16),
+            Term::BoundCallers => (u64::from(self.bound_to(member, query)), 16),
             Term::QuotaReset => {
                 let resets = member.quota.windows.iter().filter_map(|window| window.reset);
                 let next = resets.filter(|&reset| self.now < reset).min();
@@ -385,8 +417,19 @@ impl Model {
 
     /// Ranking alone.
     pub(crate) fn by_rank(&self, query: &Query) -> Outcome {
+        self.by_rank_after(None, query)
+    }
+
+    /// Ranking alone, after no account of the caller's trail could serve; the binding lapses then.
+    fn by_rank_after(&self, own: Option<(&Trail, Timestamp)>, query: &Query) -> Outcome {
+        let judged = |member: &Member| {
+            let unbound = self.verdict(member, false, query)?;
+            let end =
+                own.and_then(|(trail, lapses)| self.stays_until(member.serial, trail, lapses));
+            Some(self.verdict_until(end, member, query).unwrap_or(unbound))
+        };
         let verdicts: Vec<(&Member, Option<Verdict>)> =
-            self.accounts.iter().map(|it| (it, self.verdict(it, false, query))).collect();
+            self.accounts.iter().map(|it| (it, judged(it))).collect();
         let eligible = verdicts.iter().filter(|(_, verdict)| verdict.is_none());
         let mut ranked: Vec<(RankKey, &Member)> =
             eligible.map(|(member, _)| (self.rank_key(member, query), *member)).collect();
@@ -437,9 +480,11 @@ impl Model {
     /// A strictly pinned caller's own place among all that are eligible.
     fn by_pin(&self, query: &Query) -> Outcome {
         let eligible = self.accounts.iter().filter(|it| self.verdict(it, false, query).is_none());
-        let eligible: Vec<&Member> = eligible.collect();
+        let (reserves, normal): (Vec<&Member>, Vec<&Member>) =
+            eligible.partition(|member| member.plan.fallback_only);
+        let chosen = if normal.is_empty() { reserves } else { normal };
         let caller = query.caller.as_ref();
-        match caller.and_then(|caller| nearest(caller, &eligible)) {
+        match caller.and_then(|caller| nearest(caller, &chosen)) {
             Some(member) => Ok(Choice { serial: member.serial, path: Path::Pin, tied: 1 }),
             None => self.by_rank(query),
         }
@@ -471,21 +516,14 @@ impl Model {
             return Err(Refusal::never(Reason::UnknownAccount));
         };
         let binding = self.key_of(query).and_then(|key| self.binding(&key));
-        let binding = binding.filter(|binding| {
-            !binding.lapsed && binding.trail.stops.iter().any(|stop| stop.0 == member.serial)
+        let end = binding.filter(|binding| !binding.lapsed).and_then(|binding| {
+            let lapses = binding.last_used.plus(self.config.sticky.time_to_idle);
+            self.stays_until(member.serial, &binding.trail, lapses)
         });
-        let Some(verdict) = self.verdict(member, binding.is_some(), query) else {
-            return Ok(Choice { serial: member.serial, path: Path::Acquired, tied: 1 });
-        };
-        let mut refusal = Refusal::because(&verdict);
-        // By then the caller may be one like all others.
-        refusal.retry_at = refusal.retry_at.filter(|&at| {
-            let idle = self.config.sticky.time_to_idle;
-            let is_bound = binding.is_some_and(|binding| at < binding.last_used.plus(idle));
-            let unbound = self.verdict(member, false, query).unwrap();
-            is_bound || unbound.lift != Lift::Never
-        });
-        Err(refusal)
+        match self.verdict_until(end, member, query) {
+            None => Ok(Choice { serial: member.serial, path: Path::Acquired, tied: 1 }),
+            Some(verdict) => Err(Refusal::because(&verdict)),
+        }
     }
 
     fn require(&self, query: &Query) -> (Outcome, Affair) {
@@ -510,7 +548,7 @@ impl Model {
         let unbound = || Refusal::never(Reason::Unbound);
         let key = self.key_of(query).ok_or_else(unbound)?;
         let binding = self.binding(&key).filter(|it| !it.lapsed).ok_or_else(unbound)?;
-        let trail = self.current(&binding.trail);
+        let trail = self.current(&binding.trail, query);
         let serial = *self.in_order(&trail).first().ok_or_else(unbound)?;
         match self.verdict(self.member(serial).unwrap(), true, query) {
             None => Ok((key, trail, serial)),
@@ -527,7 +565,7 @@ impl Model {
             let Some(member) = self.member(serial) else { continue };
             let verdict = self.verdict(member, true, query);
             changes.extend(verdict.and_then(|verdict| verdict.lift.deadline()));
-            for block in &member.blocks {
+            for block in self.met_blocks(member, query) {
                 let warm = block.until.as_millis().saturating_sub(cache.as_millis());
                 changes.extend([block.until, Timestamp::from_millis(warm)]);
             }
@@ -539,62 +577,51 @@ impl Model {
     fn follow(&self, key: &Key, query: &Query) -> (Outcome, Affair) {
         let policy = &self.config.sticky;
         let binding = self.binding(key).unwrap();
-        let trail = self.current(&binding.trail);
+        let trail = self.current(&binding.trail, query);
+        let order = self.in_order(&trail);
         let found = |result| Affair::Found { key: key.clone(), trail: Some(trail.clone()), result };
-        let mut again = None;
 
-        for (place, serial) in self.in_order(&trail).into_iter().enumerate() {
-            let member = self.member(serial).unwrap();
-            let Some(verdict) = self.verdict(member, true, query) else {
-                if let Some(relief) = self.relief(member, query) {
-                    return (Ok(relief), found(Sighting::ColdMove));
-                }
-                let (path, result) = match place {
-                    0 => (Path::Sticky, Sighting::Hit),
-                    _ => (Path::Warm, Sighting::WarmHit),
-                };
-                return (Ok(Choice { serial, path, tied: 1 }), found(result));
-            };
-            if place == 0 {
-                if let Some(waiting) = self.worth_waiting(member, &verdict, query) {
-                    let mut refusal = Refusal::because(&verdict);
-                    refusal.retry_at = Some(waiting.wake_at.unwrap_or(waiting.place.deadline));
-                    refusal.wait = Some(waiting);
-                    return (Err(refusal), found(Sighting::Waiting));
-                }
-                if policy.no_fallback && self.status(member) == Status::Active {
-                    let refusal = self.refuse_elsewhere(&verdict, key, query);
-                    return (Err(refusal), found(Sighting::Refused));
-                }
+        let members: Vec<&Member> = order.iter().map(|&it| self.member(it).unwrap()).collect();
+        let serves = |it: &&Member| self.verdict(it, true, query).is_none();
+        let normal = members.iter().copied().find(|it| serves(it) && !it.plan.fallback_only);
+        let reserve = members.iter().copied().find(serves);
+
+        // An account that cannot serve comes first: it is waited for, or insisted on.
+        if let Some(first) = members.first()
+            && let Some(verdict) = self.verdict(first, true, query)
+            && self.relief(first, query).is_none()
+        {
+            if let Some(waiting) = self.worth_waiting(first, &verdict, query) {
+                let mut refusal = Refusal::because(&verdict);
+                refusal.retry_at = Some(waiting.wake_at.unwrap_or(waiting.place.deadline));
+                refusal.wait = Some(waiting);
+                return (Err(refusal), found(Sighting::Waiting));
             }
-            again = earlier(again, self.returns_at(&verdict, key, &trail, serial));
+            if policy.no_fallback && self.status(first) == Status::Active {
+                let refusal = self.refuse_elsewhere(first, &verdict, key, query);
+                return (Err(refusal), found(Sighting::Refused));
+            }
+        }
+        if let Some(member) = normal.or(reserve) {
+            if let Some(relief) = self.relief(member, query) {
+                return (Ok(relief), found(Sighting::ColdMove));
+            }
+            let (path, result) = if member.serial == order[0] {
+                (Path::Sticky, Sighting::Hit)
+            } else {
+                (Path::Warm, Sighting::WarmHit)
+            };
+            return (Ok(Choice { serial: member.serial, path, tied: 1 }), found(result));
         }
 
         let dropped = policy.drop_when_blocked || policy.no_fallback || trail.stops.is_empty();
-        let mut outcome = self.by_rank(query);
-        if let Err(refusal) = &mut outcome
-            && !dropped
-        {
-            refusal.retry_at = earlier(refusal.retry_at, again);
-            refusal.load_only &= refusal.retry_at.is_none();
-        }
+        let counted = self.in_order(&binding.trail).first().copied();
+        let keeps_place = !dropped && order.first().copied() == counted;
+        let query = Query { vacated: counted.filter(|_| !keeps_place), ..query.clone() };
+        let own = (!dropped).then(|| (&trail, self.lapses_at(key)));
+        let outcome = self.by_rank_after(own, &query);
         let trail = (!dropped).then(|| trail.clone());
         (outcome, Affair::Found { key: key.clone(), trail, result: Sighting::ColdMove })
-    }
-
-    /// When an account of a trail will serve its conversation again, if it is in the trail then.
-    fn returns_at(
-        &self,
-        verdict: &Verdict,
-        key: &Key,
-        trail: &Trail,
-        serial: Serial,
-    ) -> Option<Timestamp> {
-        let at = verdict.lift.deadline()?;
-        let is_recent = trail.stops[0].0 == serial;
-        let stop = trail.stops.iter().find(|stop| stop.0 == serial)?;
-        let is_warm = is_recent || !stop.1.is_over(self.config.sticky.cache_lifetime, at);
-        (is_warm && at < self.lapses_at(key)).then_some(at)
     }
 
     /// A normal account to which a reserve gives its conversation back.
@@ -609,10 +636,12 @@ impl Model {
         let again = query.waited.filter(|place| place.serial == member.serial);
         let budget = self.now.plus(policy.queue_on_pin);
         let deadline = query.waited.map_or(budget, |place| place.deadline.min(budget));
+        if verdict.unloaded > Lift::At(deadline) {
+            return None;
+        }
         let wake_at = match verdict.lift {
-            Lift::Release => None,
-            Lift::At(free_at) if free_at <= deadline => Some(free_at),
-            _ => return None,
+            Lift::At(free_at) => Some(free_at),
+            _ => None,
         };
         let others = member.waiters.iter().filter(|waiter| {
             self.now < waiter.deadline && again.is_none_or(|it| it.sequence != waiter.sequence)
@@ -624,9 +653,15 @@ impl Model {
         Some(Waiting { wake_at, place: Place { sequence, serial: member.serial, deadline } })
     }
 
-    /// The refusal of a caller that may not go elsewhere: until its account is free, or its
-    /// binding has lapsed and another one is.
-    fn refuse_elsewhere(&self, verdict: &Verdict, key: &Key, query: &Query) -> Refusal {
+    /// The refusal of a caller that may not go elsewhere: until its account is free or gives way,
+    /// or its binding has lapsed and another one is.
+    fn refuse_elsewhere(
+        &self,
+        member: &Member,
+        verdict: &Verdict,
+        key: &Key,
+        query: &Query,
+    ) -> Refusal {
         let lapses = self.lapses_at(key);
         let elsewhere = match self.by_rank(query) {
             Ok(_) => Some(lapses),
@@ -634,7 +669,12 @@ impl Model {
         };
         let mut refusal = Refusal::because(verdict);
         let own = refusal.retry_at.filter(|&at| at < lapses);
-        refusal.retry_at = earlier(own, elsewhere);
+        // Any normal account relieves a reserve.
+        let normal = self.accounts.iter().filter(|it| !it.plan.fallback_only);
+        let verdicts = normal.filter_map(|it| self.verdict(it, false, query));
+        let free_at = verdicts.filter_map(|verdict| verdict.lift.deadline()).min();
+        let relieved = free_at.filter(|_| member.plan.fallback_only);
+        refusal.retry_at = earlier(earlier(own, relieved), elsewhere);
         refusal
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use account_pool::config::{BindAt, Order, Refresh, StickyMode};
 use account_pool::{Dimension, Status, Timestamp, Usage, UsageTotals};
 
-use crate::facts::{Binding, Key, Lease, Serial, Target, Trail};
+use crate::facts::{Binding, Key, Lease, Member, Serial, Trail};
 use crate::naive::{Model, add_usage};
-use crate::rules::{Affair, Sighting};
+use crate::rules::{Affair, Query, Sighting};
 
 impl Model {
     pub(crate) fn stickiness_is_on(&self) -> bool {
@@ -49,27 +49,26 @@ impl Model {
         order
     }
 
-    /// Whether an account leaves the trails.
-    fn has_left(&self, serial: Serial) -> bool {
+    /// Whether an account leaves the trails of such a request.
+    fn has_left(&self, serial: Serial, query: &Query) -> bool {
         let Some(member) = self.member(serial) else { return true };
         let cold_at = self.now.plus(self.config.sticky.cache_lifetime);
-        let blocks = member.blocks.iter().filter(|it| it.target == Target::Account);
-        let blocked = blocks.filter(|block| self.now < block.until).any(|block| {
+        let blocked = self.met_blocks(member, query).any(|block| {
             block.dimension == Dimension::Auth
                 || (block.dimension == Dimension::Quota && block.until > cold_at)
         });
         matches!(member.standing, Status::Disabled | Status::Banned) || blocked
     }
 
-    /// The trail as it counts now.
-    pub(crate) fn current(&self, trail: &Trail) -> Trail {
+    /// The trail as it counts now for a request.
+    pub(crate) fn current(&self, trail: &Trail, query: &Query) -> Trail {
         let cache = self.config.sticky.cache_lifetime;
         let recent = trail.stops.first().map(|stop| stop.0);
         let mut current = trail.clone();
         current
             .stops
             .retain(|&(serial, at)| Some(serial) == recent || !at.is_over(cache, self.now));
-        current.stops.retain(|&(serial, _)| !self.has_left(serial));
+        current.stops.retain(|&(serial, _)| !self.has_left(serial, query));
         settle_home(&mut current);
         self.shorten(&mut current, self.trail_len());
         settle_home(&mut current);
@@ -84,8 +83,26 @@ impl Model {
         }
     }
 
+    /// When an account leaves a trail by time alone, if its binding lapses then; `None` when it is
+    /// not in it.
+    pub(crate) fn stays_until(
+        &self,
+        serial: Serial,
+        trail: &Trail,
+        lapses: Timestamp,
+    ) -> Option<Timestamp> {
+        let &(_, at) = trail.stops.iter().find(|stop| stop.0 == serial)?;
+        let is_recent = trail.stops[0].0 == serial;
+        let cold_at = at.plus(self.config.sticky.cache_lifetime);
+        Some(if is_recent { lapses } else { lapses.min(cold_at) })
+    }
+
+    fn is_reserve(&self, serial: Serial) -> bool {
+        self.member(serial).is_some_and(|member| member.plan.fallback_only)
+    }
+
     /// An account served the conversation of `key`; whether that is remembered.
-    pub(crate) fn bind_key(&mut self, key: &Key, tenant: &str, serial: Serial) -> bool {
+    pub(crate) fn bind_key(&mut self, key: &Key, query: &Query, serial: Serial) -> bool {
         if !self.stickiness_is_on() {
             return false;
         }
@@ -93,29 +110,38 @@ impl Model {
         if returns {
             self.drop_binding(key);
         }
+        let limit = self.config.sticky.binding_limit;
+        let full = limit.is_some_and(|limit| self.bound(serial) >= limit.callers);
         if let Some(binding) = self.binding(key) {
-            let mut trail = self.current(&binding.trail);
+            let first = |trail| self.in_order(trail).first().copied();
+            let mut trail = self.current(&binding.trail, query);
             trail.stops.retain(|stop| stop.0 != serial);
             self.shorten(&mut trail, self.trail_len() - 1);
             trail.stops.insert(0, (serial, self.now));
             settle_home(&mut trail);
+            if self.is_reserve(trail.home) && !self.is_reserve(serial) {
+                trail.home = serial;
+            }
+            let comes_first =
+                first(&trail) == Some(serial) && first(&binding.trail) != Some(serial);
+            if full && comes_first {
+                return false;
+            }
             self.set_trail(key, trail);
             self.freshen(key);
             return true;
         }
-        let limit = self.config.sticky.binding_limit;
-        let full = limit.is_some_and(|limit| self.bound(serial) >= limit.callers);
         if full || self.config.sticky.mode == StickyMode::Drain {
             return false;
         }
         while self.bindings.len() >= self.config.sticky.capacity {
-            let victim = self.victim(tenant);
+            let victim = self.victim(Some(&query.tenant));
             self.bindings.remove(victim);
             self.stats.sticky.evictions += 1;
         }
         self.bindings.push(Binding {
             key: key.clone(),
-            tenant: tenant.to_owned(),
+            tenant: query.tenant.clone(),
             trail: Trail { stops: vec![(serial, self.now)], home: serial },
             last_used: self.now,
             usage: UsageTotals::default(),
@@ -125,12 +151,13 @@ impl Model {
         true
     }
 
-    /// Which binding gives way to one of `tenant`.
-    fn victim(&self, tenant: &str) -> usize {
+    /// Which binding gives way, to one of the tenant `newcomer` if there is one.
+    fn victim(&self, newcomer: Option<&str>) -> usize {
         if self.bindings[0].lapsed {
             return 0;
         }
-        let mut held = BTreeMap::from([(tenant, 1)]);
+        let mut held: BTreeMap<&str, u32> =
+            newcomer.map(|tenant| (tenant, 1)).into_iter().collect();
         for binding in &self.bindings {
             *held.entry(&binding.tenant).or_insert(0) += 1;
         }
@@ -142,18 +169,19 @@ impl Model {
 
     pub(crate) fn bind_selected(&mut self, lease: &Lease) {
         if self.config.sticky.bind_at == BindAt::Select
-            && let Some((key, tenant)) = &lease.binding
+            && let Some(key) = &lease.binding
             && self.binding(key).is_none_or(|binding| binding.lapsed)
         {
-            self.bind_key(key, tenant, lease.claim.serial);
+            self.bind_key(key, &lease.query, lease.claim.serial);
         }
     }
 
     pub(crate) fn bind_served(&mut self, lease: &Lease, usage: &Usage) {
         let member = self.member(lease.claim.serial);
-        if let Some((key, tenant)) = &lease.binding
-            && member.is_some_and(|member| self.status(member) == Status::Active)
-            && self.bind_key(key, tenant, lease.claim.serial)
+        let in_service = |it: &Member| self.status(it) == Status::Active && !it.maintenance;
+        if let Some(key) = &lease.binding
+            && member.is_some_and(in_service)
+            && self.bind_key(key, &lease.query, lease.claim.serial)
             && let Some(binding) = self.bindings.iter_mut().find(|it| it.key == *key)
         {
             add_usage(&mut binding.usage, usage);
@@ -192,7 +220,8 @@ impl Model {
     /// After a change of the configuration.
     pub(crate) fn trim_bindings(&mut self) {
         while self.bindings.len() > self.config.sticky.capacity {
-            self.bindings.remove(0);
+            let victim = self.victim(None);
+            self.bindings.remove(victim);
             self.stats.sticky.evictions += 1;
         }
     }

@@ -6,6 +6,8 @@ use account_pool::{
     AccountId, BreakerView, Caller, Millis, Outcome, Request, Scheduler, Ticket, Timestamp,
     Unavailable, WaitTicket,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::facts::{Ask, Claim, Place, Target};
 use crate::naive::{Declared, Granted, Model};
@@ -76,6 +78,9 @@ impl World {
             key.split(':').take(2).collect::<Vec<&str>>().join(":")
         };
         let wait = spec.after_wait.and_then(|back| nth_newest(&self.waits, back));
+        let own = wait.filter(|_| !spec.foreign_wait);
+        let ticket =
+            wait.map(|(ticket, _)| if spec.foreign_wait { foreign(ticket) } else { ticket });
         Owned {
             ask: Ask {
                 tenant: spec.tenant.map_or_else(own_tenant, str::to_owned),
@@ -86,9 +91,9 @@ impl World {
                 cost: spec.cost,
                 affinity: spec.affinity,
                 class: spec.class,
-                waited: wait.map(|(_, place)| place),
+                waited: own.map(|(_, place)| place),
             },
-            wait: wait.map(|(ticket, _)| ticket),
+            wait: ticket,
         }
     }
 
@@ -242,6 +247,16 @@ impl World {
                 let cleared = scheduler.clear_blocks(&id, *dimension, now);
                 assert_eq!(cleared, model.clear_blocks(&id, *dimension, now));
             }
+            Op::ClearBlock(account, back) => {
+                let id = account_id(*account);
+                let seen = model.find(&id).map(|member| &member.blocks).into_iter().flatten();
+                let mut generations: Vec<u64> = seen.map(|block| block.generation).collect();
+                generations.sort_unstable();
+                let chosen = generations.iter().rev().nth(*back as usize);
+                let generation = chosen.copied().unwrap_or(*back);
+                let cleared = scheduler.clear_block(&id, generation, now);
+                assert_eq!(cleared, model.clear_block(&id, generation, now));
+            }
             _ => unreachable!("{op:?} is not administration"),
         }
     }
@@ -316,10 +331,7 @@ impl World {
     }
 
     fn settle_foreign(&mut self, ticket: Ticket) {
-        let mut value = serde_json::to_value(ticket).unwrap();
-        value["origin"] = 2.into();
-        let foreign: Ticket = serde_json::from_value(value).unwrap();
-        let settled = self.scheduler.settle(foreign, &Outcome::Network, self.clock);
+        let settled = self.scheduler.settle(foreign(ticket), &Outcome::Network, self.clock);
         assert_eq!(settled, account_pool::Settlement::Unknown);
         self.model.advance(self.clock);
     }
@@ -465,6 +477,13 @@ impl World {
         assert_eq!(view.quota.worst, model.worst_quota(member, false), "quota of {id}");
         assert_eq!(view.usage, member.usage, "usage of {id}");
     }
+}
+
+/// A ticket of another scheduler with the same numbers.
+fn foreign<T: Serialize + DeserializeOwned>(ticket: T) -> T {
+    let mut value = serde_json::to_value(ticket).unwrap();
+    value["origin"] = 2.into();
+    serde_json::from_value(value).unwrap()
 }
 
 fn nth_newest<T: Copy>(all: &[T], back: u8) -> Option<T> {
