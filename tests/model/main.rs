@@ -7,6 +7,7 @@
     reason = "the model computes in floats what the crate computes in integers, with small numbers"
 )]
 
+mod directed;
 mod facts;
 mod naive;
 mod ops;

@@ -182,7 +182,7 @@ fn tiny() -> Config {
 }
 
 /// Changes to the base configuration, by their place in the table.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Policy(Vec<usize>);
 
 impl Policy {
@@ -600,7 +600,7 @@ fn numbered(mut accounts: Vec<Declared>) -> Vec<Declared> {
     accounts
 }
 
-fn many((account, plan): (u8, Plan)) -> Declared {
+pub(crate) fn many((account, plan): (u8, Plan)) -> Declared {
     Declared {
         id: account_id(account),
         plan,
