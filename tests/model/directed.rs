@@ -1,8 +1,8 @@
 //! Stories too unlikely to be met at random.
 
-use account_pool::{Affinity, Plan, TrafficClass};
+use account_pool::{Affinity, Outcome, Plan, Status, TrafficClass};
 
-use crate::ops::{AskSpec, Op, Policy, many};
+use crate::ops::{AskSpec, Op, Policy, Step, many};
 use crate::world::World;
 
 fn costly(cost: u64) -> AskSpec {
@@ -22,10 +22,36 @@ fn costly(cost: u64) -> AskSpec {
 #[test]
 fn a_refund_gives_back_only_what_its_own_lease_took() {
     let limited = Plan::default().rpm(5).tokens_per_minute(50);
-    let mut world = World::new(&Policy::default(), &[many((0, Plan::default()))]);
+    let mut world = World::new(&Policy::of(&[]), &[many((0, Plan::default()))]);
     world.apply(&Op::Select(costly(3)));
     world.apply(&Op::SetPlan(0, limited));
     world.apply(&Op::Select(costly(3)));
     world.apply(&Op::Refund(1));
     world.apply(&Op::Refund(0));
+}
+
+/// A world with one account, whose breaker is half-open and has two probes under way.
+fn probed() -> World {
+    let policy = Policy::of(&["breaker at once", "no exemption", "two probes"]);
+    let mut world = World::new(&policy, &[many((0, Plan::default()))]);
+    world.apply(&Op::Select(costly(0)));
+    world.apply(&Op::Settle(0, Outcome::Network));
+    world.apply(&Op::Tick(Step::ToDeadline(0)));
+    world.apply(&Op::Select(costly(0)));
+    world.apply(&Op::Select(costly(0)));
+    world
+}
+
+#[test]
+fn a_probe_is_heard_after_another_one_has_closed_the_breaker() {
+    let mut world = probed();
+    world.apply(&Op::Settle(1, Outcome::success()));
+    world.apply(&Op::Settle(0, Outcome::Network));
+}
+
+#[test]
+fn a_probe_is_heard_after_the_operator_has_closed_the_breaker() {
+    let mut world = probed();
+    world.apply(&Op::SetStatus(0, Status::Active));
+    world.apply(&Op::Settle(0, Outcome::Network));
 }

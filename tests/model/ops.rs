@@ -182,10 +182,16 @@ fn tiny() -> Config {
 }
 
 /// Changes to the base configuration, by their place in the table.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Policy(Vec<usize>);
 
 impl Policy {
+    /// The changes of these names.
+    pub(crate) fn of(names: &[&str]) -> Self {
+        let place = |name: &&str| TWEAKS.iter().position(|tweak| tweak.0 == *name).unwrap();
+        Self(names.iter().map(place).collect())
+    }
+
     pub(crate) fn config(&self) -> Config {
         let mut config = tiny();
         for &tweak in &self.0 {
