@@ -527,9 +527,13 @@ impl Model {
             let Some(member) = self.member(serial) else { continue };
             let verdict = self.verdict(member, true, query);
             changes.extend(verdict.and_then(|verdict| verdict.lift.deadline()));
-            for block in &member.blocks {
+            for block in member.blocks.iter().filter(|it| it.target == Target::Account) {
                 let warm = block.until.as_millis().saturating_sub(cache.as_millis());
-                changes.extend([block.until, Timestamp::from_millis(warm)]);
+                match block.dimension {
+                    Dimension::Auth => changes.push(block.until),
+                    Dimension::Quota => changes.push(Timestamp::from_millis(warm)),
+                    _ => {}
+                }
             }
         }
         changes
