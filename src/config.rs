@@ -72,10 +72,10 @@ pub struct Config {
     /// unit of [`Ranking::recency`] (milliseconds or turns). Default 0.
     pub baseline_jitter: u64,
     /// Other names of models: alias to canonical name. Cooldowns, entitlements and bindings use
-    /// the canonical one. Default none.
+    /// the canonical one. Both are trimmed. Default none.
     pub aliases: BTreeMap<String, String>,
-    /// Models that do not draw on an account's quota: its account-wide quota block does not apply
-    /// to them. Default none.
+    /// Models, by any of their names, that do not draw on an account's quota: its account-wide
+    /// quota block does not apply to them. Default none.
     pub unmetered: BTreeSet<String>,
 }
 
@@ -136,7 +136,8 @@ impl Config {
             "lease_timeout",
             POSITIVE_OR_NONE,
         )?;
-        let chained = self.aliases.values().any(|name| self.aliases.contains_key(name));
+        let is_alias = |name: &str| self.aliases.keys().any(|alias| alias.trim() == name);
+        let chained = self.aliases.values().any(|name| is_alias(name.trim()));
         ensure(!chained, "aliases", "takes canonical names as values, not other aliases")
     }
 }

@@ -61,9 +61,8 @@ impl Feedback<'_> {
         self.note_health(slot, outcome);
         let Config { cooldown, .. } = self.config;
         match *outcome {
-            Outcome::Success { ref usage } => {
+            Outcome::Success { .. } => {
                 let closed = self.update(slot, |state| {
-                    state.usage.add(usage);
                     state.cooldowns.relax(|target| source.concerns(target));
                     source.heard && state.breaker.success()
                 });
@@ -131,23 +130,23 @@ impl Feedback<'_> {
         }
         let (observed_at, evidence) =
             (state.quota.observed_at(), state.quota.evidence(policy, now));
-        let is_newer = |block: &Block| {
+        let is_older = |block: &Block| {
             let place = (block.target, block.dimension);
-            place == (Target::Account, Dimension::Quota) && block.set_at <= observed_at
+            place == (Target::Account, Dimension::Quota) && block.set_at < observed_at
         };
         match evidence {
             Evidence::Unknown => {}
             Evidence::Available => {
-                if state.cooldowns.lift(is_newer) {
+                if state.cooldowns.lift(is_older) {
                     let dimension = Dimension::Quota;
                     self.emit(slot, |account| Event::Unblocked { account, dimension });
                 }
             }
             Evidence::Dry { until } => {
-                state.cooldowns.lift(is_newer);
+                state.cooldowns.lift(is_older);
                 let cap = now.plus(self.config.cooldown.quota.cap);
                 let place = (Target::Account, Dimension::Quota);
-                self.block(slot, place, until.min(cap), true);
+                self.block_since(observed_at, slot, place, until.min(cap), true);
             }
         }
         true
@@ -161,10 +160,22 @@ impl Feedback<'_> {
         until: Timestamp,
         upstream: bool,
     ) {
+        self.block_since(self.now, slot, place, until, upstream);
+    }
+
+    /// Sets or extends a block for which the evidence is of `set_at`.
+    fn block_since(
+        &mut self,
+        set_at: Timestamp,
+        slot: Slot,
+        place: (Target, Dimension),
+        until: Timestamp,
+        upstream: bool,
+    ) {
         let (now, decay) = (self.now, self.config.cooldown.decay);
-        let strikes = self.roster.get(slot).map(|state| state.cooldowns.strikes(place, decay, now));
-        let strikes = strikes.unwrap_or(0);
-        self.write(slot, place, Deadline { until, announced: until, strikes }, upstream);
+        let state = self.roster.get(slot);
+        let steps = state.map_or(0, |state| state.cooldowns.current_steps(place, decay, now));
+        self.write(slot, place, Span { set_at, until, announced: until, steps }, upstream);
     }
 
     /// A cooldown: as long as the upstream said within the limits, else the next step of the
@@ -185,46 +196,38 @@ impl Feedback<'_> {
             return;
         };
         let jitter = state.jitter(policy.jitter);
-        let deadline = match reset {
+        let span = match reset {
             Some(reset) => {
                 let announced = reset.at(now);
                 let latest = now.plus(backoff.cap.max(policy.floor));
                 let until = announced.clamp(now.plus(policy.floor), latest).plus(jitter);
-                let strikes = state.cooldowns.strikes(place, policy.decay, now).max(1);
-                Deadline { until, announced: announced.max(until), strikes }
+                let steps = state.cooldowns.current_steps(place, policy.decay, now).max(1);
+                Span { set_at: now, until, announced: announced.max(until), steps }
             }
             None => {
-                let (span, strikes) = state.cooldowns.next_step(place, backoff, policy.decay, now);
-                if span.is_zero() {
+                let steps = state.cooldowns.next_steps(place, policy.decay, now);
+                let length = backoff.base.grown(backoff.factor, steps - 1, backoff.cap);
+                if length.is_zero() {
                     return;
                 }
-                let until = now.plus(span).plus(jitter);
-                Deadline { until, announced: until, strikes }
+                let until = now.plus(length).plus(jitter);
+                Span { set_at: now, until, announced: until, steps }
             }
         };
-        self.write(slot, place, deadline, true);
+        self.write(slot, place, span, true);
     }
 
     fn write(
         &mut self,
         slot: Slot,
         (target, dimension): (Target, Dimension),
-        deadline: Deadline,
+        Span { set_at, until, announced, steps }: Span,
         upstream: bool,
     ) {
         *self.generation += 1;
-        let Deadline { until, announced, strikes } = deadline;
         let (now, generation) = (self.now, *self.generation);
-        let block = Block {
-            target,
-            dimension,
-            set_at: now,
-            until,
-            announced,
-            strikes,
-            generation,
-            upstream,
-        };
+        let block =
+            Block { target, dimension, set_at, until, announced, steps, generation, upstream };
         let decay = self.config.cooldown.decay;
         self.update(slot, |state| state.cooldowns.extend(block, decay, now));
         let scope = match target {
@@ -312,10 +315,11 @@ impl Feedback<'_> {
     }
 }
 
-/// When a cooldown ends, for us and for the upstream.
+/// When a cooldown starts and ends, for us and for the upstream.
 #[derive(Clone, Copy, Debug)]
-struct Deadline {
+struct Span {
+    set_at: Timestamp,
     until: Timestamp,
     announced: Timestamp,
-    strikes: u32,
+    steps: u32,
 }

@@ -15,8 +15,8 @@ use crate::shared::Ledger;
 /// panic or a cancelled task, counts as cancelled: neutral for the account.
 ///
 /// It may be sent to another thread and held across await points. It keeps neither the pool nor
-/// the account alive; when one is gone, settling does nothing. `Debug` prints the account's id,
-/// never the payload.
+/// the account alive; when one is gone, settling changes nothing but the pool's counters. `Debug`
+/// prints the account's id, never the payload.
 #[must_use = "dropping a lease cancels it"]
 pub struct Lease<T = ()> {
     account: AccountId,

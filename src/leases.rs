@@ -120,13 +120,15 @@ impl Leases {
         silence: Millis,
         now: Timestamp,
     ) -> impl Iterator<Item = &LeaseState> {
-        let silent = self.by_silence().take_while(move |entry| entry.seen.is_over(silence, now));
+        let silent =
+            self.entries_by_silence().take_while(move |entry| entry.seen.is_over(silence, now));
         silent.filter_map(|entry| entry.lease.as_ref())
     }
 
     /// When the next lease will have been silent for `silence`.
     pub(crate) fn next_silent(&self, silence: Millis, now: Timestamp) -> Option<Timestamp> {
-        let mut entries = self.by_silence().skip_while(|entry| entry.seen.is_over(silence, now));
+        let mut entries =
+            self.entries_by_silence().skip_while(|entry| entry.seen.is_over(silence, now));
         entries.next().map(|entry| entry.seen.plus(silence))
     }
 
@@ -135,7 +137,28 @@ impl Leases {
         self.entries.iter().filter_map(|entry| entry.lease.as_ref())
     }
 
-    fn by_silence(&self) -> impl Iterator<Item = &Entry> {
+    /// The leases with their places and newest signs of life, longest silent first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn by_silence(&self) -> impl Iterator<Item = (u32, Timestamp, &LeaseState)> {
+        let places = std::iter::successors(Some(self.head), |&index| {
+            self.entries.get(index as usize).map(|entry| entry.next)
+        });
+        places.map_while(|index| {
+            let entry = self.entries.get(index as usize)?;
+            Some((index, entry.seen, entry.lease.as_ref()?))
+        })
+    }
+
+    /// The places without a lease, the one to be taken next first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn vacant(&self) -> impl Iterator<Item = u32> {
+        let places = std::iter::successors(Some(self.vacant), |&index| {
+            self.entries.get(index as usize).map(|entry| entry.next)
+        });
+        places.take_while(|&index| index != NONE)
+    }
+
+    fn entries_by_silence(&self) -> impl Iterator<Item = &Entry> {
         let first = self.entries.get(self.head as usize);
         std::iter::successors(first, |entry| self.entries.get(entry.next as usize))
     }

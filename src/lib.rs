@@ -29,6 +29,16 @@
 //! - [`Pool`] is a `Scheduler` behind one lock, with a [`Clock`], the host's payload per account,
 //!   and a [`Lease`] that ends by itself.
 //!
+//! - [`Snapshot`] is a scheduler's state as a value that outlives the process.
+//!
+//! # Features
+//!
+//! | feature | adds | costs |
+//! | --- | --- | --- |
+//! | `journal` | `journal`: operations as values, replay, rehearsal; `Scheduler::digest` | no dependency |
+//!
+//! A feature only adds; turning one on changes no answer.
+//!
 //! # How a request is decided
 //!
 //! 1. The caller's binding is looked up: the accounts that served this conversation last.
@@ -46,12 +56,22 @@
 mod account;
 mod clock;
 pub mod config;
+#[cfg(feature = "journal")]
+mod digest;
 mod events;
 mod explain;
 mod feedback;
 mod grant;
+mod hex;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
+#[cfg(feature = "journal")]
+pub mod journal;
 mod lease;
 mod leases;
+#[cfg(feature = "metrics")]
+mod meter;
 mod names;
 mod outcome;
 mod pool;
@@ -68,11 +88,14 @@ mod select;
 mod shared;
 mod sliding;
 mod slot;
+mod snapshot;
 mod state;
 mod stats;
 mod sticky;
 mod sync;
 mod time;
+#[cfg(feature = "tracing")]
+mod trace;
 #[cfg(any(feature = "tokio", pool_shuttle))]
 mod wait;
 
@@ -86,6 +109,9 @@ pub use events::{Event, Observer, OutcomeKind};
 pub use explain::{ExplainedAccount, Explanation, RankedBy, RankedTerm, Verdict};
 pub use grant::{Grant, Path, Preview, Ticket};
 pub use lease::Lease;
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+pub use meter::MetricsObserver;
 pub use outcome::{Outcome, QuotaReading, QuotaWindow, Reset, Scope, Settlement, Usage};
 pub use pool::Pool;
 pub use refusal::{Dimension, Lift, Reason, Rejection, Tally, Unavailable, Wait, WaitTicket};
@@ -93,9 +119,13 @@ pub use request::{Affinity, Caller, Request, TrafficClass};
 pub use scheduler::{
     AccountView, BindingView, BlockScope, BlockView, BreakerView, QuotaView, Scheduler, WindowView,
 };
+pub use snapshot::{Snapshot, SnapshotError};
 pub use state::usage::UsageTotals;
 pub use stats::{PathCounts, Stats, StickyCounts};
 pub use time::{Millis, Timestamp};
+#[cfg(feature = "tracing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub use trace::TracingObserver;
 #[cfg(any(feature = "tokio", pool_shuttle))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use wait::Acquire;

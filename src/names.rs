@@ -1,6 +1,6 @@
 //! Models and selectors, interned: accounts, cooldowns and bindings hold small numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// An interned name. Models and selectors share the numbering, never a meaning.
@@ -36,15 +36,30 @@ pub(crate) struct Names {
     sweep_at: usize,
     /// Other names of models.
     aliases: BTreeMap<String, String>,
+    /// Canonical names of models that draw on no quota.
+    unmetered: BTreeSet<String>,
 }
 
 /// Below this many names nothing is swept.
 const SWEEP_FLOOR: usize = 1_024;
 
 impl Names {
-    /// Replaces the aliases; names declared before keep what they resolved to.
-    pub(crate) fn set_aliases(&mut self, aliases: &BTreeMap<String, String>) {
-        self.aliases.clone_from(aliases);
+    /// Replaces the aliases and the unmetered models, trimmed like a request's names; names
+    /// declared before keep what they resolved to.
+    pub(crate) fn set_models(
+        &mut self,
+        aliases: &BTreeMap<String, String>,
+        unmetered: &BTreeSet<String>,
+    ) {
+        let trimmed = |(alias, name): (&String, &String)| (alias.trim().into(), name.trim().into());
+        self.aliases = aliases.iter().map(trimmed).collect();
+        let canonical = |model: &String| self.canonical(model.trim()).to_owned();
+        self.unmetered = unmetered.iter().map(canonical).collect();
+    }
+
+    /// Whether a model, by its canonical name, draws on an account's quota.
+    pub(crate) fn is_metered(&self, model: &str) -> bool {
+        !self.unmetered.contains(model)
     }
 
     /// The canonical name of a model.

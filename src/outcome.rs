@@ -168,11 +168,11 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a ticket is known, past or foreign")]
 pub enum Settlement {
-    /// The lease was held and has ended; the outcome counted in full.
+    /// The lease was held and has ended; the outcome counted in full, if its account is still there.
     Settled,
     /// The lease had ended before (settled twice, or reaped): only the account's health took note.
     Late,
-    /// No such lease was ever given here, or its account is gone: nothing changed.
+    /// No such lease was ever given here, or it has ended and its account is gone: nothing changed.
     Unknown,
 }
 

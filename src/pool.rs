@@ -1,5 +1,7 @@
 //! The shared handle: one lock, one clock, a payload per account.
 
+mod snapshot;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -203,13 +205,14 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// Those of [`Scheduler::add`]; the payload is dropped then.
     pub fn add(&self, account: Account, payload: T) -> Result<(), AccountError> {
+        // Borrowed by the closure, so that a payload that is refused outlives the lock.
         let payload = Arc::new(payload);
         let id = account.id().clone();
         let replaced = self.shared.run(|state, now| {
             state.scheduler.add(account, now)?;
             state.room.sort(&state.scheduler, now);
             let slot = state.scheduler.slot(id.as_str());
-            Ok(slot.and_then(|slot| state.put(slot, payload)))
+            Ok(slot.and_then(|slot| state.put(slot, Arc::clone(&payload))))
         })?;
         drop(replaced);
         Ok(())
@@ -233,11 +236,12 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`AccountError::Unknown`]; the payload is dropped then.
     pub fn set_payload(&self, account: &str, payload: T) -> Result<Option<Arc<T>>, AccountError> {
+        // Borrowed by the closure, so that a payload that is refused outlives the lock.
         let payload = Arc::new(payload);
         self.shared.run(|state, _| {
             let slot = state.scheduler.slot(account);
             let slot = slot.ok_or_else(|| AccountError::Unknown(account.into()))?;
-            Ok(state.put(slot, payload))
+            Ok(state.put(slot, Arc::clone(&payload)))
         })
     }
 

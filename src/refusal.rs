@@ -297,7 +297,9 @@ impl Unavailable {
     }
 
     /// When the same request will succeed if nothing else happens: it would still fail 1 ms
-    /// earlier. `None` when time alone will not help.
+    /// earlier. `None` when time alone will not help. A silent lease that is freed and a binding
+    /// that lapses under a [binding limit](crate::config::BindingLimit) are not foreseen: they may
+    /// open an account sooner.
     #[must_use]
     pub fn retry_at(&self) -> Option<Timestamp> {
         self.retry_at

@@ -23,7 +23,9 @@ use crate::refusal::WaitTicket;
 /// ```
 #[derive(Clone, Copy, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Caller {
+    #[serde(with = "crate::hex")]
     pub(crate) digest: u128,
+    #[serde(with = "crate::hex")]
     pub(crate) tenant: u64,
 }
 

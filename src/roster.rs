@@ -27,6 +27,35 @@ struct Place {
 }
 
 impl Roster {
+    /// The roster of `accounts` in the order of insertion, each in its place; `None` unless their
+    /// places and the vacant ones are all places there are, once each, and the ids differ.
+    pub(crate) fn of(accounts: Vec<(Slot, AccountState)>, vacant: &[Slot]) -> Option<Self> {
+        let count = accounts.len() + vacant.len();
+        let mut places: Vec<Option<Place>> = vec![None; count];
+        let mut roster = Self::default();
+        for slot in vacant {
+            let place = places.get_mut(slot.index as usize)?;
+            let vacated = Place { generation: slot.generation, state: None };
+            place.is_none().then(|| *place = Some(vacated))?;
+            roster.vacant.push(slot.index);
+        }
+        for (slot, state) in accounts {
+            let place = places.get_mut(slot.index as usize)?;
+            let is_new = roster.by_id.insert(state.id.clone(), slot.index).is_none();
+            let taken = Place { generation: slot.generation, state: Some(state) };
+            (place.is_none() && is_new).then(|| *place = Some(taken))?;
+            roster.order.push(slot.index);
+        }
+        roster.places = places.into_iter().collect::<Option<_>>()?;
+        Some(roster)
+    }
+
+    /// The places without an account, the one to be taken next last.
+    pub(crate) fn vacant(&self) -> impl Iterator<Item = Slot> {
+        let generation = |index: u32| self.places[index as usize].generation;
+        self.vacant.iter().map(move |&index| Slot { index, generation: generation(index) })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
@@ -96,7 +125,7 @@ pub(crate) struct Departed {
 }
 
 /// How many departed accounts are remembered at most.
-const MAX_DEPARTED: usize = 1_024;
+pub(crate) const MAX_DEPARTED: usize = 1_024;
 
 impl Default for Departed {
     fn default() -> Self {
@@ -124,6 +153,21 @@ impl Departed {
     /// The blocks of an account that comes back.
     pub(crate) fn recall(&mut self, id: &AccountId) -> Vec<Block> {
         self.blocks.pop(id).unwrap_or_default()
+    }
+
+    /// The accounts that are remembered with their blocks; the first to be forgotten comes first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountId, &[Block])> {
+        self.blocks.iter().rev().map(|(id, blocks)| (id, blocks.as_slice()))
+    }
+
+    /// Remembers the blocks of an account as the last to be forgotten; `false` when it is
+    /// remembered already or there is no room.
+    pub(crate) fn insert(&mut self, id: AccountId, blocks: Vec<Block>) -> bool {
+        let fits = self.blocks.len() < MAX_DEPARTED && !self.blocks.contains(&id);
+        if fits {
+            self.blocks.put(id, blocks);
+        }
+        fits
     }
 
     /// All that is remembered.

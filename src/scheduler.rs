@@ -2,7 +2,11 @@
 
 mod accounts;
 mod bindings;
+#[cfg(feature = "journal")]
+mod digest;
 mod inspect;
+mod restore;
+mod snapshot;
 #[cfg(any(feature = "tokio", pool_shuttle))]
 mod waiting;
 
@@ -19,13 +23,15 @@ use crate::feedback::{Feedback, Source};
 use crate::grant::{Grant, Path, Preview, Ticket};
 use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
-use crate::outcome::{Outcome, QuotaReading, Settlement};
+use crate::outcome::{Outcome, QuotaReading, Settlement, Usage};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
+use crate::select::decision::{Affair, Choice, Sighting};
 use crate::select::query::{Query, View};
-use crate::select::{Affair, Choice, Sighting, decide, decide_for};
+use crate::select::{decide, decide_for};
 use crate::slot::Slot;
+use crate::state::AccountState;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::{Millis, Timestamp};
@@ -109,7 +115,7 @@ impl Scheduler {
     pub fn with_origin(config: Config, origin: u32) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut names = Names::default();
-        names.set_aliases(&config.aliases);
+        names.set_models(&config.aliases, &config.unmetered);
         Ok(Self {
             config,
             names,
@@ -142,7 +148,7 @@ impl Scheduler {
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
-        self.names.set_aliases(&config.aliases);
+        self.names.set_models(&config.aliases, &config.unmetered);
         self.config = config;
         self.recount_bindings();
         Ok(())
@@ -158,7 +164,7 @@ impl Scheduler {
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let decision = decide(&query, &self.view(now));
         self.note_sighting(decision.affair, now);
         self.carry_out(decision.outcome, &query, request, now)
@@ -176,7 +182,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
         self.carry_out(outcome, &query, request, now)
     }
@@ -189,7 +195,7 @@ impl Scheduler {
     /// The [`Unavailable`] of that selection.
     pub fn preview(&self, request: &Request<'_>, now: Timestamp) -> Result<Preview, Unavailable> {
         let now = now.max(self.now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Choice { slot, path, tied } = decide(&query, &self.view(now)).outcome?;
         let account = self.roster.get(slot).map(|state| state.id.clone());
         account.map(|account| Preview { account, path, tied }).ok_or_else(|| Unavailable::new(now))
@@ -207,11 +213,8 @@ impl Scheduler {
         let source = self.release(&lease, now);
         self.feedback(now).apply(lease.slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
             let beyond = usage.billable().saturating_sub(lease.cost);
-            if let Some(state) = self.roster.get_mut(lease.slot) {
-                state.windows.take_tokens(beyond, now);
-            }
+            self.count_usage(lease.slot, usage, beyond, now);
             self.bind_served(&lease, usage, now);
         }
         Settlement::Settled
@@ -269,7 +272,8 @@ impl Scheduler {
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the response headers
-    /// announce while the body still streams. The lease stays in flight.
+    /// announce while the body still streams. The lease stays in flight; what is reported here and
+    /// again when it settles counts twice.
     pub fn report(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
         let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
@@ -277,13 +281,10 @@ impl Scheduler {
         };
         let lease = lease.clone();
         let state = self.roster.get(lease.slot);
-        let policy = &self.config.breaker;
-        let probes = state.is_some_and(|it| it.breaker.is_probing(lease.sequence, policy, now));
-        let source = self.source_of(&lease, probes || !lease.probe);
+        let holds =
+            |state: &AccountState| state.breaker.holds(lease.sequence, &self.config.breaker, now);
+        let source = self.source_of(&lease, !lease.probe || state.is_some_and(holds));
         self.feedback(now).apply(lease.slot, outcome, &source);
-        if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
-        }
         Settlement::Settled
     }
 
@@ -302,12 +303,12 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let (model, selector) = self.intern(&query, request);
         let source = Source { model, selector, class: request.class, heard: true };
         self.feedback(now).apply(slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.stats.usage.add(usage);
+            self.count_usage(slot, usage, 0, now);
         }
         Ok(())
     }
@@ -346,6 +347,15 @@ impl Scheduler {
         self.events.drain_into(into);
     }
 
+    /// Adds up what a success used, of which `beyond` is charged to the token window now.
+    fn count_usage(&mut self, slot: Slot, usage: &Usage, beyond: u64, now: Timestamp) {
+        self.stats.usage.add(usage);
+        if let Some(state) = self.roster.get_mut(slot) {
+            state.usage.add(usage);
+            state.windows.take_tokens(beyond, now);
+        }
+    }
+
     /// Moves the time on: frees silent leases and counts out lapsed bindings.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
@@ -376,6 +386,7 @@ impl Scheduler {
             bindings: &self.bindings,
             origin: self.origin,
             next_sequence: self.next_sequence,
+            vacated: None,
             now,
         }
     }

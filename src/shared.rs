@@ -31,12 +31,21 @@ pub(crate) struct State<T> {
 /// Origins of the process's pools, so that none takes another's tickets.
 static NEXT_ORIGIN: AtomicU32 = AtomicU32::new(1);
 
+/// An origin that no pool of this process has.
+pub(crate) fn next_origin() -> u32 {
+    NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed)
+}
+
 impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
-        let origin = NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed);
-        let scheduler = Scheduler::with_origin(config, origin)?;
+        let scheduler = Scheduler::with_origin(config, next_origin())?;
+        Ok(Self::around(scheduler, clock))
+    }
+
+    /// What a scheduler needs to be shared, whose origin is none of another pool.
+    pub(crate) fn around(scheduler: Scheduler, clock: C) -> Self {
         let state = Mutex::new(State { scheduler, payloads: Vec::new(), room: Room::default() });
-        Ok(Self { state, clock, observer: OnceLock::new() })
+        Self { state, clock, observer: OnceLock::new() }
     }
 
     /// Runs one command under the lock, at the time read before it was taken, and serves those

@@ -90,6 +90,24 @@ impl SlidingSum {
         true
     }
 
+    /// The amounts by instant, in the order of time.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        let entries = self.entries.iter().enumerate();
+        entries.map(|(index, entry)| (entry.at, entry.total - self.total_before(index)))
+    }
+
+    /// The sums of `amounts`; `None` unless their times grow, their amounts are not zero and the
+    /// total can be counted.
+    pub(crate) fn of(amounts: &[(Timestamp, u64)]) -> Option<Self> {
+        let mut sums = Self::default();
+        for &(at, amount) in amounts {
+            let follows = sums.entries.back().is_none_or(|last| last.at < at);
+            let total = sums.total().checked_add(amount).filter(|_| follows && amount > 0)?;
+            sums.entries.push_back(Entry { at, total });
+        }
+        Some(sums)
+    }
+
     fn total(&self) -> u64 {
         self.entries.back().map_or(self.base, |last| last.total)
     }

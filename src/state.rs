@@ -154,6 +154,16 @@ impl NameFilter {
         Self { mode, names }
     }
 
+    /// The entitlement, as the names read now.
+    pub(crate) fn declared(&self, names: &Names) -> Entitlement {
+        let texts = self.names.iter().map(|&name| names.text(name).to_owned());
+        match self.mode {
+            FilterMode::Any => Entitlement::Any,
+            FilterMode::Only => Entitlement::Only(texts.collect()),
+            FilterMode::AllBut => Entitlement::AllBut(texts.collect()),
+        }
+    }
+
     /// Whether it admits a request's name; one that names nothing is always admitted.
     pub(crate) fn admits(&self, name: Named) -> bool {
         let listed = name.id().is_some_and(|id| self.names.binary_search(&id).is_ok());

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::Path;
 use crate::refusal::{Reason, Unavailable};
-use crate::select::Sighting;
+use crate::select::decision::Sighting;
 use crate::state::usage::UsageTotals;
 
 /// What a scheduler has done since it was made. Counters only grow.

@@ -42,6 +42,16 @@ impl BindingKey {
         (known || policy.bind_by_caller_only).then_some(key)
     }
 
+    /// The key of these parts.
+    pub(crate) fn of(caller: u128, model: Option<NameId>, selector: Option<NameId>) -> Self {
+        Self { caller, model, selector }
+    }
+
+    /// Its parts: the caller's digest, the model, the selector.
+    pub(crate) fn parts(&self) -> (u128, Option<NameId>, Option<NameId>) {
+        (self.caller, self.model, self.selector)
+    }
+
     pub(crate) fn belongs_to(&self, caller: Caller) -> bool {
         self.caller == caller.digest
     }

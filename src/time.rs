@@ -48,6 +48,12 @@ impl Timestamp {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// The instant `span` earlier, saturating at [`Timestamp::ZERO`].
+    #[must_use]
+    pub const fn minus(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// The span from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
@@ -132,7 +138,7 @@ impl Millis {
         #[expect(clippy::cast_precision_loss, reason = "spans past 2^53 ms are capped anyway")]
         let (mut span, limit) = (self.0 as f64, cap.0 as f64);
         for _ in 0..steps {
-            if span >= limit {
+            if span >= limit || factor <= 1.0 {
                 break;
             }
             span *= factor;

@@ -117,7 +117,7 @@ pub struct BreakerPolicy {
 /// How a breaker stays open longer when it opens again without a success between:
 /// `base × factor^(episode − 1)`, at most `cap`, on top of the plain recovery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "the formula has these numbers")]
 pub struct Escalation {
     /// Length at the first episode. Default 15 min.

@@ -71,7 +71,8 @@ impl Ranking {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Term {
-    /// For requests that name no model: accounts without a live model cooldown first.
+    /// For requests that name no model: accounts without a live model cooldown first; likewise for
+    /// selectors.
     ModelCooldown,
     /// The plan's priority tier.
     Tier,

@@ -39,7 +39,7 @@ pub struct Stickiness {
     pub refresh: Refresh,
     /// Whether a caller's models and selectors share one binding. Default off. Together with
     /// `no_fallback` it is the strict pin: the caller's first account is its shard over all
-    /// eligible accounts whatever their rank.
+    /// eligible accounts whatever their rank, reserves aside.
     pub bind_by_caller_only: bool,
     /// How long a request may wait for the first account of its trail. Default 0: never. The
     /// answer is [`Unavailable::wait`](crate::Unavailable::wait).
@@ -160,7 +160,10 @@ pub enum Refresh {
     OnLookup,
 }
 
-/// A limit on the callers bound to one account.
+/// A limit on the callers bound to one account: those whose trail has it first.
+///
+/// A success that would exceed it does not bind. A conversation whose first account leaves its
+/// trail falls back to the next one there, whatever the limit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "a limit and its strength")]

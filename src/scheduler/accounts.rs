@@ -248,7 +248,7 @@ impl Scheduler {
         let lifted = self.update(account, now, |state| {
             let seen = state.cooldowns.live(now).find(|block| block.generation == generation);
             let dimension = seen.map(|block| block.dimension);
-            state.cooldowns.lift(|block| block.generation == generation);
+            state.cooldowns.lift(|block| block.generation == generation && block.is_live(now));
             dimension
         })?;
         if let Some(dimension) = lifted {

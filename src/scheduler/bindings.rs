@@ -7,7 +7,7 @@ use crate::events::Event;
 use crate::leases::LeaseState;
 use crate::outcome::Usage;
 use crate::request::{Caller, Request};
-use crate::select::has_left;
+use crate::select::conversation::has_left;
 use crate::select::query::Query;
 use crate::slot::Slot;
 use crate::state::usage::UsageTotals;
@@ -43,7 +43,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         let now = self.advance(now);
         let slot = self.slot_of(account)?;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
@@ -55,7 +55,7 @@ impl Scheduler {
     /// Removes the binding of the request's caller, model and selector; whether there was one.
     pub fn unbind(&mut self, request: &Request<'_>, now: Timestamp) -> bool {
         self.advance(now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Some(key) = query.binding_key(&self.config) else {
             return false;
         };
@@ -96,7 +96,7 @@ impl Scheduler {
     #[must_use]
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Option<BindingView> {
         let now = now.max(self.now);
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let policy = &self.config.sticky;
         let binding = self.bindings.alive(&query.binding_key(&self.config)?, policy, now)?;
         let slots = binding.trail.in_order(policy.order);
@@ -117,7 +117,7 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
-        let query = Query::of_lease(lease, &self.names, &self.config);
+        let query = Query::of_lease(lease, &self.names);
         if let Some((key, tenant)) = lease.binding
             && self.is_in_service(lease.slot, now)
             && self.bind_key(key, tenant, lease.slot, &query, now)
@@ -133,7 +133,7 @@ impl Scheduler {
             && let Some((key, tenant)) = lease.binding
             && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
-            let query = Query::of_lease(lease, &self.names, &self.config);
+            let query = Query::of_lease(lease, &self.names);
             self.bind_key(key, tenant, lease.slot, &query, now);
         }
     }
@@ -155,17 +155,21 @@ impl Scheduler {
             self.drop_binding(&key);
         }
         let policy = &self.config.sticky;
+        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
+        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view(now);
             let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
             trail.relieve_home(|slot| self.roster.get(slot).is_some_and(|it| it.fallback_only));
+            let was_first = binding.trail.first(policy.order) == Some(slot);
+            if full && !was_first && trail.first(policy.order) == Some(slot) {
+                return false;
+            }
             self.replace_trail(&key, trail);
             self.bindings.refresh(&key, now);
             return true;
         }
-        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
-        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if policy.mode == StickyMode::Drain || full {
             return false;
         }
@@ -182,7 +186,7 @@ impl Scheduler {
     /// Evicts until one more binding of `tenant` fits.
     fn make_room(&mut self, tenant: Tenant) {
         while self.bindings.places() >= self.config.sticky.capacity.max(1) {
-            let Some(victim) = self.bindings.victim(tenant) else {
+            let Some(victim) = self.bindings.victim(Some(tenant)) else {
                 return;
             };
             self.stats.sticky.evictions += 1;
@@ -234,11 +238,11 @@ impl Scheduler {
     /// each binding counts.
     pub(super) fn recount_bindings(&mut self) {
         while self.bindings.places() > self.config.sticky.capacity {
-            let Some(oldest) = self.bindings.keys().next().copied() else {
+            let Some(victim) = self.bindings.victim(None) else {
                 break;
             };
             self.stats.sticky.evictions += 1;
-            self.bindings.remove(&oldest);
+            self.bindings.remove(&victim);
         }
         self.roster.each(|state| state.load.bound = 0);
         for slot in self.bindings.firsts(self.config.sticky.order) {

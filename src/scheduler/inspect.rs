@@ -71,13 +71,13 @@ pub struct BlockView {
     pub scope: BlockScope,
     /// Its kind.
     pub dimension: Dimension,
-    /// When the newest evidence for it came.
+    /// The date of the newest evidence for it: when the failure was reported, or the reading taken.
     pub set_at: Timestamp,
     /// When it ends.
     pub until: Timestamp,
     /// When the upstream said it ends, which a cap may have cut.
     pub announced: Timestamp,
-    /// Steps of escalation.
+    /// Steps of escalation, 0 for the shortest.
     pub level: u32,
     /// Identifies it for [`Scheduler::clear_block`].
     pub generation: u64,
@@ -121,7 +121,7 @@ impl Scheduler {
     /// anything. O(accounts), and it allocates.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Explanation {
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         explain(&query, &self.view(now.max(self.now)))
     }
 
@@ -138,10 +138,6 @@ impl Scheduler {
             Phase::Open { until } => BreakerView::Open { until },
             Phase::HalfOpen => BreakerView::HalfOpen,
         };
-        let bound = self.bindings.iter().filter(|(_, it)| {
-            let live = !it.has_lapsed(&config.sticky, now);
-            live && it.trail.first(config.sticky.order) == Some(slot)
-        });
         Some(AccountView {
             id: state.id.clone(),
             status: state.status(&config.breaker, now),
@@ -149,7 +145,7 @@ impl Scheduler {
             draining: state.draining,
             in_flight: view.in_flight(state, slot),
             waiting: state.load.waiting(None, now),
-            bound: u32::try_from(bound.count()).unwrap_or(u32::MAX),
+            bound: view.bound(state, slot),
             last_used: Some(state.load.last_used).filter(|_| state.load.turn > 0),
             requests: state.windows.usage(now).map(window).collect(),
             tokens: state.windows.token_usage(now).map(window),
@@ -241,7 +237,7 @@ impl Scheduler {
             set_at: block.set_at,
             until: block.until,
             announced: block.announced,
-            level: block.level(),
+            level: block.steps.saturating_sub(1),
             generation: block.generation,
             upstream: block.upstream,
         }

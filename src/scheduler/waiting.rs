@@ -8,8 +8,9 @@ use crate::events::Event;
 use crate::grant::Grant;
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::{Affinity, Request};
+use crate::select::conversation::current_trail;
+use crate::select::decide;
 use crate::select::query::Query;
-use crate::select::{current_trail, decide};
 use crate::slot::Slot;
 use crate::time::Timestamp;
 
@@ -36,7 +37,7 @@ impl Scheduler {
         let now = self.advance(now);
         let is_first = request.waited.is_none();
         loop {
-            let query = Query::new(request, &self.names, &self.config);
+            let query = Query::new(request, &self.names);
             let decision = decide(&query, &self.view(now));
             let refusal = match decision.outcome {
                 Ok(choice) => {
@@ -80,7 +81,7 @@ impl Scheduler {
             return Pins { only: true, slots: [wait.ticket.slot].into_iter().collect() };
         }
         let policy = &self.config.sticky;
-        let query = Query::new(request, &self.names, &self.config);
+        let query = Query::new(request, &self.names);
         let Some(trail) = current_trail(&query, &self.view(now.max(self.now))) else {
             return Pins::default();
         };

@@ -7,6 +7,7 @@ use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::breaker::Phase;
+use crate::time::Timestamp;
 
 /// Whether the account may serve the request now. `bound` says that the caller is bound to it,
 /// which opens it where only its own conversations may go on.
@@ -23,6 +24,24 @@ pub(crate) fn eligible(
     verdict.trouble(state, query, view);
     verdict.capacity(state, slot, query, view);
     verdict.0.map_or(Ok(()), Err)
+}
+
+/// The verdict on an account to which the caller is bound until then. One that outlasts the
+/// binding is that of a caller without.
+pub(crate) fn judge(
+    state: &AccountState,
+    slot: Slot,
+    bound_until: Option<Timestamp>,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> Result<(), Rejection> {
+    if let Some(end) = bound_until.filter(|&end| view.now < end) {
+        match eligible(state, slot, true, query, view) {
+            Err(rejection) if rejection.lift.deadline().is_some_and(|free_at| free_at >= end) => {}
+            verdict => return verdict,
+        }
+    }
+    eligible(state, slot, false, query, view)
 }
 
 /// The conditions met so far, of which the longest gives the reason.

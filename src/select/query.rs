@@ -28,13 +28,13 @@ pub(crate) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    pub(crate) fn new(request: &Request<'a>, names: &Names, config: &Config) -> Self {
+    pub(crate) fn new(request: &Request<'a>, names: &Names) -> Self {
         let canonical = request.model.map(|model| names.canonical(model));
         Self {
             caller: request.caller,
             model: names.find_model(request.model),
             selector: names.find_selector(request.selector),
-            metered: canonical.is_none_or(|model| !config.unmetered.contains(model)),
+            metered: canonical.is_none_or(|model| names.is_metered(model)),
             excluded: request.excluded,
             cost: request.cost,
             affinity: request.affinity,
@@ -43,23 +43,18 @@ impl<'a> Query<'a> {
     }
 
     /// The request that holds a lease, as far as cooldowns concern it.
-    pub(crate) fn of_lease(lease: &LeaseState, names: &Names, config: &Config) -> Self {
+    pub(crate) fn of_lease(lease: &LeaseState, names: &Names) -> Self {
         let named = |id: Option<NameId>| id.map_or(Named::Absent, Named::Known);
-        let unmetered = |model: NameId| config.unmetered.contains(names.text(model));
         Self {
             caller: None,
             model: named(lease.model),
             selector: named(lease.selector),
-            metered: !lease.model.is_some_and(unmetered),
+            metered: lease.model.is_none_or(|model| names.is_metered(names.text(model))),
             excluded: &[],
             cost: lease.cost,
             affinity: Affinity::default(),
             waited: None,
         }
-    }
-
-    pub(crate) fn model_is_absent(&self) -> bool {
-        self.model == Named::Absent
     }
 
     /// Whether a cooldown on `target` applies to this request.
@@ -102,6 +97,8 @@ pub(crate) struct View<'a> {
     pub(crate) origin: u32,
     /// The number of the next ticket.
     pub(crate) next_sequence: u64,
+    /// The account on which the decision frees the caller's own place.
+    pub(crate) vacated: Option<Slot>,
     pub(crate) now: Timestamp,
 }
 
@@ -116,12 +113,14 @@ impl View<'_> {
         state.load.in_flight.saturating_sub(silent)
     }
 
-    /// Callers bound to an account, without those whose bindings are about to be counted out.
+    /// Callers bound to an account, without those whose bindings are about to be counted out, and
+    /// without the one whose place the decision frees.
     pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
         let policy = &self.config.sticky;
         let overdue = self.bindings.overdue(policy, self.now);
         let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
-        state.load.bound.saturating_sub(u32::try_from(here.count()).unwrap_or(u32::MAX))
+        let gone = here.count() + usize::from(self.vacated == Some(slot));
+        state.load.bound.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
     }
 
     /// What lets an account's breaker pass the next request.

@@ -1,6 +1,7 @@
 //! The order among eligible accounts: one packed key each, smaller is better.
 
 use crate::config::{Recency, Term, Ties};
+use crate::names::Named;
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::AccountState;
@@ -75,10 +76,7 @@ pub(crate) fn weigh(
 ) -> Weighed {
     let now = view.now;
     let (value, bits) = match term {
-        Term::ModelCooldown => {
-            let cooled = query.model_is_absent() && has_model_cooldown(state, view);
-            (u64::from(cooled), 1)
-        }
+        Term::ModelCooldown => (u64::from(has_unnamed_cooldown(state, query, view)), 1),
         Term::Tier => (state.tier.into(), 8),
         Term::InFlight => (in_flight_steps(view.in_flight(state, slot), view), 16),
         Term::WeightedInFlight => {
@@ -101,9 +99,15 @@ pub(crate) fn weigh(
     Weighed { value, bits }
 }
 
-fn has_model_cooldown(state: &AccountState, view: &View<'_>) -> bool {
+/// Whether the account has a live cooldown that the request might meet, because it does not say
+/// which model or selector it is for.
+fn has_unnamed_cooldown(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     let mut live = state.cooldowns.live(view.now);
-    live.any(|block| matches!(block.target, Target::Model(_)))
+    live.any(|block| match block.target {
+        Target::Account => false,
+        Target::Model(_) => query.model == Named::Absent,
+        Target::Selector(_) => query.selector == Named::Absent,
+    })
 }
 
 fn in_flight_steps(in_flight: u32, view: &View<'_>) -> u64 {

@@ -2,6 +2,7 @@
 
 use crate::config::BreakerPolicy;
 use crate::refusal::Lift;
+use crate::snapshot::saved::{SavedBreaker, SavedStreak};
 use crate::time::{Millis, Timestamp};
 
 /// Where a breaker stands. Derived from the time, so that reading changes nothing.
@@ -68,6 +69,12 @@ impl Breaker {
         if self.open_until.is_some() { 0 } else { self.errors.count }
     }
 
+    /// The leases that probe with their newest signs of life, the oldest first.
+    #[cfg(feature = "journal")]
+    pub(crate) fn probes(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        self.probes.iter().map(|probe| (probe.lease, probe.seen))
+    }
+
     /// What lets the next request pass. A probe ends at the latest with its lease, which may be
     /// silent for `lease_timeout`.
     pub(crate) fn lift(
@@ -119,19 +126,17 @@ impl Breaker {
         }
     }
 
-    /// Whether `lease` is a probe that holds its place.
-    pub(crate) fn is_probing(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let mut live = self.probes.iter().filter(|it| !it.seen.is_over(policy.probe_timeout, now));
-        live.any(|probe| probe.lease == lease)
+    /// Whether the probe of `lease` still holds its place.
+    pub(crate) fn holds(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
+        let probe = self.probes.iter().find(|probe| probe.lease == lease);
+        probe.is_some_and(|probe| !probe.seen.is_over(policy.probe_timeout, now))
     }
 
     /// Frees the probe of `lease`; whether it held its place to the end.
     pub(crate) fn release(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let Some(index) = self.probes.iter().position(|probe| probe.lease == lease) else {
-            return false;
-        };
-        let probe = self.probes.remove(index);
-        !probe.seen.is_over(policy.probe_timeout, now)
+        let held = self.holds(lease, policy, now);
+        self.probes.retain(|probe| probe.lease != lease);
+        held
     }
 
     /// Counts an error; whether the breaker should open now.
@@ -196,5 +201,34 @@ impl Breaker {
     pub(crate) fn reset(&mut self) {
         self.errors = Streak::default();
         self.open_until = None;
+    }
+}
+
+impl From<&Breaker> for SavedBreaker {
+    fn from(breaker: &Breaker) -> Self {
+        let streak = |Streak { count, last }: Streak| SavedStreak { count, last };
+        Self {
+            errors: streak(breaker.errors),
+            internal: breaker.internal,
+            bans: streak(breaker.bans),
+            open_until: breaker.open_until,
+            episodes: breaker.episodes,
+            epoch: breaker.epoch,
+        }
+    }
+}
+
+impl From<&SavedBreaker> for Breaker {
+    fn from(saved: &SavedBreaker) -> Self {
+        let streak = |SavedStreak { count, last }: SavedStreak| Streak { count, last };
+        Self {
+            errors: streak(saved.errors),
+            internal: saved.internal,
+            bans: streak(saved.bans),
+            open_until: saved.open_until,
+            episodes: saved.episodes,
+            epoch: saved.epoch,
+            probes: Vec::new(),
+        }
     }
 }

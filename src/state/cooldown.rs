@@ -1,6 +1,5 @@
 //! Cooldowns: who is kept away by what, and until when.
 
-use crate::config::Backoff;
 use crate::names::NameId;
 use crate::refusal::Dimension;
 use crate::time::{Millis, Timestamp};
@@ -29,14 +28,14 @@ impl Target {
 pub(crate) struct Block {
     pub(crate) target: Target,
     pub(crate) dimension: Dimension,
-    /// When the newest evidence for it came.
+    /// The date of the newest evidence for it.
     pub(crate) set_at: Timestamp,
     pub(crate) until: Timestamp,
     /// The upstream's own deadline, which a cap may have cut.
     pub(crate) announced: Timestamp,
-    /// Failures in a row that count for escalation; none when only a reading or the operator made
-    /// the block.
-    pub(crate) strikes: u32,
+    /// The failures in a row that escalation counts, this one included; 0 when no failure made it,
+    /// or a success has come since.
+    pub(crate) steps: u32,
     /// Changes with each write, so that a block can be cleared as it was seen.
     pub(crate) generation: u64,
     /// Whether an upstream's answer, rather than inference or the operator, made it.
@@ -51,18 +50,13 @@ impl Block {
     /// Whether its end is so long past that it says nothing any more.
     fn is_forgotten(&self, decay: Millis, now: Timestamp) -> bool {
         let ended = !self.is_live(now) && self.announced <= now;
-        ended && self.strikes_at(decay, now) == 0
+        ended && self.steps_left(decay, now) == 0
     }
 
-    /// The strikes that are left at `now`.
-    fn strikes_at(&self, decay: Millis, now: Timestamp) -> u32 {
-        let steps = now.since(self.until).as_millis() / decay.as_millis().max(1);
-        self.strikes.saturating_sub(u32::try_from(steps).unwrap_or(u32::MAX))
-    }
-
-    /// The escalation step it stands at.
-    pub(crate) fn level(&self) -> u32 {
-        self.strikes.saturating_sub(1)
+    /// The steps that have not decayed at `now`.
+    fn steps_left(&self, decay: Millis, now: Timestamp) -> u32 {
+        let decayed = now.since(self.until).as_millis() / decay.as_millis().max(1);
+        self.steps.saturating_sub(u32::try_from(decayed).unwrap_or(u32::MAX))
     }
 }
 
@@ -73,6 +67,18 @@ pub(crate) struct Cooldowns {
 }
 
 impl Cooldowns {
+    /// The cooldowns in `blocks`; `None` when two are of one target and dimension.
+    pub(crate) fn of(blocks: Vec<Block>) -> Option<Self> {
+        let mut cooldowns = Self::default();
+        for block in blocks {
+            if cooldowns.find(block.target, block.dimension).is_some() {
+                return None;
+            }
+            cooldowns.blocks.push(block);
+        }
+        Some(cooldowns)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -93,6 +99,7 @@ impl Cooldowns {
         match self.find_mut(block.target, block.dimension) {
             Some(old) => {
                 *old = Block {
+                    set_at: old.set_at.max(block.set_at),
                     until: old.until.max(block.until),
                     announced: old.announced.max(block.announced),
                     upstream: block.upstream || (old.upstream && old.is_live(now)),
@@ -103,38 +110,33 @@ impl Cooldowns {
         }
     }
 
-    /// The length of a cooldown without a hint, and the strikes that it makes: one step up when
-    /// the last one is over and not decayed, the same step while it runs.
-    pub(crate) fn next_step(
+    /// The steps of escalation of the next failure without a hint, at least 1: one more when the
+    /// last cooldown is over and not decayed, the same while it runs.
+    pub(crate) fn next_steps(
         &self,
-        (target, dimension): (Target, Dimension),
-        backoff: Backoff,
+        place: (Target, Dimension),
         decay: Millis,
         now: Timestamp,
-    ) -> (Millis, u32) {
-        let level = match self.find(target, dimension) {
-            None => 0,
-            Some(block) if block.is_live(now) => block.level(),
-            Some(block) => block.strikes_at(decay, now),
-        };
-        let span = backoff.base.grown(backoff.factor, level, backoff.cap);
-        (span, level.saturating_add(1))
+    ) -> u32 {
+        let runs = self.find(place.0, place.1).is_some_and(|block| block.is_live(now));
+        let steps = self.current_steps(place, decay, now);
+        if runs { steps.max(1) } else { steps.saturating_add(1) }
     }
 
-    /// The strikes that a block which is no step of escalation leaves as they are.
-    pub(crate) fn strikes(
+    /// The steps of escalation that are left.
+    pub(crate) fn current_steps(
         &self,
         (target, dimension): (Target, Dimension),
         decay: Millis,
         now: Timestamp,
     ) -> u32 {
-        self.find(target, dimension).map_or(0, |block| block.strikes_at(decay, now))
+        self.find(target, dimension).map_or(0, |block| block.steps_left(decay, now))
     }
 
     /// After a success: the escalation of the cooldowns on `targets` starts over.
     pub(crate) fn relax(&mut self, concerns: impl Fn(Target) -> bool) {
         for block in self.blocks.iter_mut().filter(|block| concerns(block.target)) {
-            block.strikes = 0;
+            block.steps = 0;
         }
     }
 

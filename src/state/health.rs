@@ -5,7 +5,7 @@ use crate::sliding::SlidingSum;
 use crate::time::Timestamp;
 
 /// How many events an account remembers.
-const MAX_EVENTS: usize = 240;
+pub(crate) const MAX_EVENTS: usize = 240;
 
 /// The trouble events of one account.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +27,16 @@ impl Health {
     /// The points of the events within the window.
     pub(crate) fn score(&self, policy: &HealthPolicy, now: Timestamp) -> u64 {
         self.events.sum(policy.window, now)
+    }
+
+    /// The events that are remembered.
+    pub(crate) fn events(&self) -> &SlidingSum {
+        &self.events
+    }
+
+    /// The health that events make; `None` when they are more than are remembered.
+    pub(crate) fn of(events: SlidingSum) -> Option<Self> {
+        (events.amounts().count() <= MAX_EVENTS).then_some(Self { events })
     }
 
     /// Forgets all trouble.

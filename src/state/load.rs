@@ -29,6 +29,12 @@ impl Load {
         live.filter(|waiter| Some(waiter.sequence) != except).count()
     }
 
+    /// The requests in the queue with their deadlines.
+    #[cfg(feature = "journal")]
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        self.waiters.iter().map(|waiter| (waiter.sequence, waiter.deadline))
+    }
+
     pub(crate) fn enqueue(&mut self, sequence: u64, deadline: Timestamp, now: Timestamp) {
         self.waiters.retain(|waiter| now < waiter.deadline);
         self.waiters.push(Waiter { sequence, deadline });

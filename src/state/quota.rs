@@ -41,6 +41,14 @@ impl Quota {
         true
     }
 
+    /// The reading as it was taken.
+    pub(crate) fn reading(&self) -> QuotaReading {
+        let mut reading = QuotaReading::at(self.observed_at);
+        reading.windows = self.windows.to_vec();
+        reading.balance = self.balance;
+        reading
+    }
+
     pub(crate) fn observed_at(&self) -> Timestamp {
         self.observed_at
     }

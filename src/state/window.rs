@@ -1,5 +1,7 @@
 //! Request and token windows.
 
+use serde::Serialize;
+
 use crate::account::{Plan, RateLimit};
 use crate::refusal::Lift;
 use crate::sliding::SlidingSum;
@@ -9,7 +11,7 @@ use crate::time::{Millis, Timestamp};
 pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
 
 /// What one lease took: only what was counted can be given back.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Taken {
     at: Timestamp,
     request: bool,
@@ -31,6 +33,16 @@ impl Windows {
     pub(crate) fn set_limits(&mut self, plan: &Plan) {
         self.limits.clone_from(&plan.requests);
         self.token_limit = plan.tokens;
+    }
+
+    /// What was taken: requests and tokens.
+    pub(crate) fn taken(&self) -> (&SlidingSum, &SlidingSum) {
+        (&self.requests, &self.tokens)
+    }
+
+    /// Replaces what was taken.
+    pub(crate) fn set_taken(&mut self, requests: SlidingSum, tokens: SlidingSum) {
+        (self.requests, self.tokens) = (requests, tokens);
     }
 
     /// What lifts the request windows: free when each has room for one more.

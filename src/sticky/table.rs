@@ -22,7 +22,12 @@ pub(crate) struct Binding {
 impl Binding {
     /// Whether it has been silent too long.
     pub(crate) fn has_lapsed(&self, policy: &Stickiness, now: Timestamp) -> bool {
-        self.last_used.is_over(policy.time_to_idle, now)
+        self.lapses(policy) <= now
+    }
+
+    /// When it will have been silent too long.
+    pub(crate) fn lapses(&self, policy: &Stickiness) -> Timestamp {
+        self.last_used.plus(policy.time_to_idle)
     }
 }
 
@@ -161,21 +166,18 @@ impl Bindings {
         self.index.insert(key, index);
     }
 
-    /// Which binding gives way to a new one of `tenant`: a lapsed one, else the least recently
-    /// used of the tenants that hold the most, the new one counted. These are furthest over their
-    /// fair share, since all shares are equal.
-    pub(crate) fn victim(&self, tenant: Tenant) -> Option<BindingKey> {
+    /// Which binding gives way: a lapsed one, else the least recently used of the tenants that
+    /// hold the most, the new one of `newcomer` counted. These are furthest over their fair share,
+    /// since all shares are equal.
+    pub(crate) fn victim(&self, newcomer: Option<Tenant>) -> Option<BindingKey> {
         let oldest = self.nodes.get(self.head as usize)?;
         if oldest.lapsed {
             return Some(oldest.key);
         }
-        let newcomer = self.held(tenant) + 1;
-        let most = self.most_held().max(newcomer);
-        let holds_most = |node: &&Node| {
-            let owner = node.binding.as_ref().map_or(tenant, |binding| binding.tenant);
-            let held = if owner == tenant { newcomer } else { self.held(owner) };
-            held == most
-        };
+        let held = |tenant| self.held(tenant) + u32::from(newcomer == Some(tenant));
+        let most = newcomer.map_or(0, held).max(self.most_held());
+        let holds_most =
+            |node: &&Node| node.binding.as_ref().is_some_and(|it| held(it.tenant) == most);
         let victim = self.by_age().find(holds_most);
         Some(victim.unwrap_or(oldest).key)
     }
@@ -219,6 +221,22 @@ impl Bindings {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&BindingKey, &Binding)> {
         let live = self.by_age().filter(|node| !node.lapsed);
         live.filter_map(|node| Some((&node.key, node.binding.as_ref()?)))
+    }
+
+    /// All places, lapsed ones included, least recently used first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&BindingKey, &Binding)> {
+        self.by_age().filter_map(|node| Some((&node.key, node.binding.as_ref()?)))
+    }
+
+    /// Marks the `count` least recently used as lapsed, in a table where none is.
+    pub(crate) fn mark_lapsed(&mut self, count: usize) {
+        while self.lapsed < count
+            && let Some(node) = self.nodes.get_mut(self.fresh as usize)
+        {
+            node.lapsed = true;
+            self.fresh = node.next;
+            self.lapsed += 1;
+        }
     }
 
     /// The keys of all places, lapsed ones included.

@@ -28,6 +28,16 @@ impl Trail {
         Self { stops: ArrayVec::from_iter([Stop { slot, at: now }]), home: slot }
     }
 
+    /// A trail of `stops`, most recently served first, whose home is one of them.
+    pub(crate) fn of(stops: ArrayVec<Stop, MAX_TRAIL>, home: Slot) -> Self {
+        Self { stops, home }
+    }
+
+    /// The account that served first; when it leaves, the most recent one.
+    pub(crate) fn home(&self) -> Slot {
+        self.home
+    }
+
     /// The account that is tried first.
     pub(crate) fn first(&self, order: Order) -> Option<Slot> {
         match order {
@@ -88,11 +98,17 @@ impl Trail {
         current
     }
 
-    /// Whether an account of this trail is still warm at `at`.
-    pub(crate) fn keeps(&self, slot: Slot, policy: &Stickiness, at: Timestamp) -> bool {
-        let mut stops = self.stops.iter().enumerate();
-        let stop = stops.find(|(_, stop)| stop.slot == slot);
-        stop.is_some_and(|(place, stop)| place == 0 || !stop.at.is_over(policy.cache_lifetime, at))
+    /// When `slot` leaves the trail by time alone, in a binding that lapses at `lapses`; `None` when
+    /// it is not in it.
+    pub(crate) fn stays_until(
+        &self,
+        slot: Slot,
+        lapses: Timestamp,
+        policy: &Stickiness,
+    ) -> Option<Timestamp> {
+        let index = self.stops.iter().position(|stop| stop.slot == slot)?;
+        let cold_at = self.stops[index].at.plus(policy.cache_lifetime);
+        Some(if index == 0 { lapses } else { lapses.min(cold_at) })
     }
 
     /// The trail without an account, whatever the age of the others.

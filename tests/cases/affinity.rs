@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use account_pool::config::{BindAt, Degraded, Order, Refresh, Shard, Term, Ties};
+use account_pool::config::{BindAt, BindingLimit, Degraded, Order, Refresh, Shard, Term, Ties};
 use account_pool::{
     Account, Affinity, BlockScope, Config, Dimension, Entitlement, Millis, Outcome, Path, Plan,
     Reason, Reset, Scheduler, Scope, Status, Tier,
@@ -59,7 +59,7 @@ fn c01_sibling_no_term_of_the_order_moves_a_warm_caller() {
 
     // A becomes worse in every term that ranks: load, trouble, quota, headroom, recency, tier.
     pool.hold_on(10, "A", &anyone());
-    pool.observe(11, "A", &anyone(), &Outcome::Network);
+    pool.observe(11, "A", &anyone(), Outcome::Network);
     pool.quota(12, "A", 5.0, None);
     let plan = Plan::default().rpm(10).tier(Tier(1));
     pool.scheduler.set_plan("A", &plan, at(13)).unwrap();
@@ -96,6 +96,31 @@ fn c02_sibling_the_most_recent_order_stays_and_finds_the_first_account_again() {
     pool.block(32_000, "B", 62_000);
     let back = pool.hold(33_000, &u1);
     assert_eq!((back.account.as_str(), back.grant.path), ("A", Path::Warm));
+}
+
+#[test]
+fn c02_sibling_the_first_account_is_home_as_long_as_its_cache_is_warm() {
+    // A served at 1; its cache is cold at 600 001.
+    for (until, account) in [(599_999, "A"), (600_000, "A"), (600_001, "B")] {
+        let mut pool = Scenario::new(&["A", "B", "C"]);
+        let u1 = by("u1");
+        assert_eq!(pool.turn(0, &u1), "A");
+        pool.block(1, "A", until);
+        assert_eq!(pool.turn(500_000, &u1), "B");
+        assert_eq!(pool.turn(until, &u1), account, "until {until}");
+    }
+}
+
+#[test]
+fn c02_sibling_a_full_trail_keeps_its_home() {
+    let config = configured(|config| config.sticky.trail = 2);
+    let mut pool = Scenario::with(config, &["A", "B", "C"]);
+    let u1 = by("u1");
+    assert_eq!(pool.turn(0, &u1), "A");
+    pool.block(10, "A", 1_000);
+    assert_eq!(pool.turn(20, &u1), "B");
+    pool.block(30, "B", 1_000);
+    assert_eq!(pool.turns(&[40, 50, 1_000], &u1), ["C", "C", "A"]);
 }
 
 #[test]
@@ -224,6 +249,18 @@ fn c04_sibling_a_foreign_wait_takes_nobodys_place() {
 }
 
 #[test]
+fn c04_sibling_the_queue_of_an_account_is_shared_by_its_callers() {
+    let mut pool = queueing(2);
+    for caller in ["u1", "u2", "u3"] {
+        pool.scheduler.bind(&by(caller).request(), "A", at(0)).unwrap();
+    }
+    pool.hold_on(100, "A", &anyone());
+    assert!(pool.refused(110, &by("u1")).wait().is_some());
+    assert!(pool.refused(110, &by("u2")).wait().is_some());
+    assert_eq!(pool.hold(110, &by("u3")).account, "B");
+}
+
+#[test]
 fn c05_no_wait_for_a_pin_that_cannot_recover_in_time() {
     let mut pool = queueing(3);
     let u1 = by("u1");
@@ -271,6 +308,25 @@ fn c05_sibling_a_busy_account_that_is_blocked_as_well_is_not_worth_waiting_for()
         pool.block(1_000, "A", until);
         let answer = pool.pick(1_001, &u1);
         assert_eq!(answer.is_err_and(|refusal| refusal.wait().is_some()), waits, "until {until}");
+    }
+}
+
+#[test]
+fn c05_sibling_a_full_window_is_waited_for_until_its_slot_is_free() {
+    // The slot taken at 0 is free at 60 000.
+    for (t, waits) in [(54_999, false), (55_000, true), (59_999, true)] {
+        let config = configured(|config| config.sticky.queue_on_pin = ms(5_000));
+        let mut pool = Scenario::of(config, [Account::new("A").rpm(1), Account::new("B")]);
+        assert_eq!(pool.turn(0, &by("u1")), "A");
+        match pool.pick(t, &by("u1")) {
+            Ok(held) => assert_eq!((held.account.as_str(), waits), ("B", false), "at {t}"),
+            Err(refusal) => {
+                let wait = refusal.wait().unwrap();
+                assert_eq!((wait.wake_at, waits), (Some(at(60_000)), true), "at {t}");
+                let ask = by("u1").after_wait(wait.ticket);
+                assert_eq!(pool.hold(60_000, &ask).account, "A");
+            }
+        }
     }
 }
 
@@ -364,6 +420,20 @@ fn c08_bindings_are_per_caller_and_model() {
     assert_eq!(alternate(&mut pool), ["A", "B", "A", "B"]);
     assert_eq!(pool.scheduler.bindings(at(32)), 1);
     assert_eq!(pool.bound_to(32, &by("u1").on("m2")).unwrap(), "A");
+}
+
+#[test]
+fn c08_sibling_a_shared_binding_settles_on_an_account_that_serves_all_models() {
+    for (order, trail) in [(Order::MostRecent, 4), (Order::MostRecent, 1), (Order::HomeFirst, 1)] {
+        let config = configured(|config| {
+            config.sticky.bind_by_caller_only = true;
+            (config.sticky.order, config.sticky.trail) = (order, trail);
+        });
+        let accounts = [Account::new("A").models(Entitlement::only(["m1"])), Account::new("B")];
+        let mut pool = Scenario::of(config, accounts);
+        let served = ["m1", "m2", "m1", "m2"].map(|model| pool.turn(0, &by("u1").on(model)));
+        assert_eq!(served, ["A", "B", "B", "B"], "{order:?}, {trail}");
+    }
 }
 
 #[test]
@@ -472,7 +542,7 @@ fn c11_sibling_a_model_that_the_quota_does_not_meter_keeps_its_account() {
     let (free, paid) = (by("u1").on("free"), by("u2").on("m1").without(&["B"]));
     assert_eq!(pool.turn(0, &free), "A");
     assert_eq!(pool.turn(5, &paid), "A");
-    pool.observe(20, "A", &anyone(), &exhausted_until(3_600_000));
+    pool.observe(20, "A", &anyone(), exhausted_until(3_600_000));
 
     let spent = by("u2").on("m1");
     assert_eq!(pool.turns(&[30, 40], &free), ["A", "A"]);
@@ -487,7 +557,7 @@ fn c11_sibling_a_quota_block_no_longer_than_the_cache_is_a_detour() {
         let mut pool = Scenario::new(&["A", "B"]);
         let u1 = by("u1");
         assert_eq!(pool.turn(999, &u1), "A");
-        pool.observe(1_000, "A", &u1, &exhausted_until(reset));
+        pool.observe(1_000, "A", &u1, exhausted_until(reset));
         assert_eq!(pool.turn(1_000, &u1), "B");
         assert_eq!(pool.bound_to(1_002, &u1).unwrap(), home, "reset {reset}");
     }
@@ -514,7 +584,7 @@ fn conversation() -> Ask {
 /// What can keep A from serving that conversation from 10 on, the exclude list aside.
 fn blockers() -> Vec<(&'static str, Event)> {
     fn fail(pool: &mut Scenario, outcome: Outcome) {
-        pool.observe(10, "A", &conversation(), &outcome);
+        pool.observe(10, "A", &conversation(), outcome);
     }
     fn plan(pool: &mut Scenario, plan: &Plan) {
         pool.scheduler.set_plan("A", plan, at(10)).unwrap();
@@ -654,11 +724,15 @@ fn c13_a_paused_account_is_left_and_its_late_success_does_not_rebind() {
 
 #[test]
 fn c13_sibling_no_way_of_pausing_lets_a_late_success_bind() {
-    let pauses: [Event; 4] = [
+    let pauses: [Event; 5] = [
         |pool| pool.set_status(150, "A", Status::Disabled),
         |pool| pool.set_status(150, "A", Status::Banned),
         |pool| pool.scheduler.set_maintenance("A", true, at(150)).unwrap(),
         |pool| pool.remove(150, "A"),
+        |pool| {
+            pool.remove(150, "A");
+            pool.add(160, Account::new("A"));
+        },
     ];
     for pause in pauses {
         let mut pool = Scenario::new(&["A", "B"]);
@@ -674,7 +748,7 @@ fn c13_sibling_no_way_of_pausing_lets_a_late_success_bind() {
 fn c13_sibling_a_success_after_the_breaker_opened_does_not_bind() {
     let mut pool = Scenario::with(configured(|it| it.breaker.threshold = Some(1)), &["A", "B"]);
     let l1 = pool.hold(100, &by("u1"));
-    pool.observe(150, "A", &anyone(), &Outcome::Network);
+    pool.observe(150, "A", &anyone(), Outcome::Network);
     pool.ok(&l1, 200);
     assert_eq!(pool.bound_to(200, &by("u1")), None);
 }
@@ -823,6 +897,39 @@ fn c16_sibling_a_reserve_is_neither_waited_for_nor_insisted_on() {
 }
 
 #[test]
+fn c16_sibling_a_warm_reserve_comes_before_a_cold_one() {
+    for config in both_orders() {
+        let reserve = |id| Account::new(id).fallback_only(true);
+        let accounts = [Account::new("P"), reserve("R"), reserve("S")];
+        let mut pool = Scenario::of(config, accounts);
+        let u1 = by("u1");
+        assert_eq!(pool.turn(0, &u1), "P");
+        pool.block(10, "P", 10_000);
+        assert_eq!(pool.turns(&[20, 30, 40], &u1), ["R", "R", "R"]);
+        assert_eq!(pool.turn(10_000, &u1), "P");
+    }
+}
+
+#[test]
+fn c16_sibling_a_strict_pin_does_not_start_on_a_reserve() {
+    let config = configured(|config| {
+        config.sticky.bind_by_caller_only = true;
+        config.sticky.no_fallback = true;
+    });
+    let accounts = [Account::new("R").fallback_only(true), Account::new("P"), Account::new("Q")];
+    let mut pool = Scenario::of(config, accounts);
+    for caller in 0..50 {
+        let ask = by(&format!("u{caller}"));
+        let first = pool.turn(caller, &ask);
+        assert_ne!(first, "R");
+        assert_eq!(pool.turn(caller, &ask), first);
+    }
+    pool.block(100, "P", 200);
+    pool.block(100, "Q", 200);
+    assert_eq!(pool.turn(100, &by("late")), "R");
+}
+
+#[test]
 fn c17_two_first_requests_make_one_binding() {
     for (config, home) in both_orders().into_iter().zip(["B", "A"]) {
         let mut pool = Scenario::with(config, &["A", "B"]);
@@ -903,8 +1010,10 @@ fn c18_sibling_anonymous_traffic_rotates_under_every_shard_and_tie() {
 }
 
 #[test]
-fn c18_sibling_an_anonymous_request_cannot_require_a_binding() {
+fn c18_sibling_an_anonymous_request_can_neither_be_bound_nor_require_it() {
     let mut pool = Scenario::new(&["A", "B"]);
+    assert_eq!(pool.scheduler.bind(&by("  ").request(), "A", at(0)), Ok(()));
+    assert_eq!(pool.scheduler.bindings(at(0)), 0);
     let refusal = pool.refused(0, &by("  ").insisting(Affinity::Require));
     assert_eq!(refusal.tally().count(Reason::Unbound), 1);
     assert_eq!(refusal.retry_after(), None);
@@ -1095,6 +1204,22 @@ fn c25_a_soft_limit_does_not_refuse_a_pinned_request() {
     pool.scheduler.bind(&by("u1").request(), "A", at(0)).unwrap();
     assert_eq!(pool.hold_on(0, "A", &by("u1")).account, "A");
     assert_eq!(pool.hold(0, &by("u1").insisting(Affinity::Require)).account, "A");
+}
+
+#[test]
+fn c25_sibling_a_limit_on_bindings_does_not_refuse_a_pinned_request() {
+    for refuse in [false, true] {
+        let config = configured(|config| {
+            config.sticky.binding_limit = Some(BindingLimit { callers: 1, refuse });
+        });
+        let mut pool = Scenario::with(config, &["A", "B"]);
+        assert_eq!(pool.turn(0, &by("u1")), "A");
+        assert_eq!(pool.turn(10, &by("u1").insisting(Affinity::Require)), "A");
+        assert_eq!(pool.hold_on(20, "A", &by("u1")).account, "A");
+        // A caller of no conversation there meets the limit only where it is to refuse.
+        let other = pool.scheduler.select_account("A", &by("u2").request(), at(30));
+        assert_eq!(other.is_err(), refuse);
+    }
 }
 
 #[test]

@@ -309,8 +309,26 @@ impl Scenario {
     }
 
     /// An outcome without a lease, of a request like `ask`.
-    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: &Outcome) {
-        self.scheduler.observe(account, &ask.request(), outcome, at(t)).unwrap();
+    pub(crate) fn observe(&mut self, t: u64, account: &str, ask: &Ask, outcome: Outcome) {
+        self.scheduler.observe(account, &ask.request(), &outcome, at(t)).unwrap();
+    }
+
+    /// `count` network errors in a row.
+    pub(crate) fn errors(&mut self, t: u64, account: &str, count: usize) {
+        for _ in 0..count {
+            self.observe(t, account, &anyone(), Outcome::Network);
+        }
+    }
+
+    /// Tries that very account; the lease stays in flight.
+    pub(crate) fn pick_on(
+        &mut self,
+        t: u64,
+        account: &str,
+        ask: &Ask,
+    ) -> Result<Held, Unavailable> {
+        let grant = self.scheduler.select_account(account, &ask.request(), at(t))?;
+        Ok(Held { account: grant.account.to_string(), ticket: grant.ticket, grant })
     }
 
     /// An outcome that is known before the lease ends.

@@ -85,7 +85,6 @@ pub(crate) struct Breaker {
 pub(crate) struct Reading {
     pub(crate) observed_at: Timestamp,
     pub(crate) windows: Vec<QuotaWindow>,
-    pub(crate) balance: Option<f64>,
 }
 
 /// An account of the pool.

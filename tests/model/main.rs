@@ -1,10 +1,16 @@
 //! A naive model of the whole scheduler, and the scheduler held to it under random operations.
 
 #![allow(clippy::unwrap_used, reason = "a step that fails is a failed test")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the model computes in floats what the crate computes in integers, with small numbers"
+)]
 
 mod facts;
 mod naive;
 mod ops;
+mod properties;
 mod rules;
 mod stickiness;
 mod world;

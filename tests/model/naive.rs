@@ -710,7 +710,7 @@ impl Model {
             window.remaining = known.map(|it| it.clamp(0.0, 100.0));
         }
         let balance = reading.balance.filter(|it| it.is_finite());
-        member.quota = Reading { observed_at, windows: windows.clone(), balance };
+        member.quota = Reading { observed_at, windows: windows.clone() };
 
         let member = self.member(serial).unwrap();
         let Some(worst) = self.worst_quota(member, true).filter(|_| policy.gate) else {
@@ -1000,8 +1000,8 @@ impl Model {
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         let timeout = self.config.lease_timeout;
-        let reaped = self.leases.iter().filter_map(|lease| Some(lease.seen.plus(timeout?)));
-        let mut due: Vec<Timestamp> = reaped.collect();
+        let mut due = Vec::new();
+        due.extend(self.leases.iter().filter_map(|lease| Some(lease.seen.plus(timeout?))));
         for member in &self.accounts {
             due.extend(member.blocks.iter().map(|block| block.until));
             let lifts =

@@ -51,7 +51,7 @@ const TWEAKS: &[(&str, Change)] = &[
     ("capacity 8", |c| c.sticky.capacity = 8),
     ("binding limit 1", |c| c.sticky.binding_limit = limit(1, false)),
     ("binding limit 2", |c| c.sticky.binding_limit = limit(2, false)),
-    (REFUSING_LIMIT, |c| c.sticky.binding_limit = limit(1, true)),
+    ("refusing binding limit 1", |c| c.sticky.binding_limit = limit(1, true)),
     ("drain", |c| c.sticky.mode = StickyMode::Drain),
     ("sticky off", |c| c.sticky.mode = StickyMode::Off),
     ("idle 0", |c| c.sticky.time_to_idle = ms(0)),
@@ -148,9 +148,6 @@ const TWEAKS: &[(&str, Change)] = &[
     ("reference", |c| *c = Config::windsurf()),
 ];
 
-/// Bindings lapse, yet a full account counts as full for good: see the property of deadlines.
-pub(crate) const REFUSING_LIMIT: &str = "refusing binding limit 1";
-
 fn limit(callers: u32, refuse: bool) -> Option<BindingLimit> {
     Some(BindingLimit { callers, refuse })
 }
@@ -161,8 +158,8 @@ fn backoff(base: u64, factor: f64, cap: u64) -> Backoff {
 
 fn tiny() -> Config {
     let mut config = Config::default();
-    config.sticky.time_to_idle = ms(120);
-    config.sticky.cache_lifetime = ms(40);
+    config.sticky.time_to_idle = ms(200);
+    config.sticky.cache_lifetime = ms(80);
     config.sticky.capacity = 4;
     config.cooldown.floor = ms(3);
     config.cooldown.decay = ms(50);
@@ -196,10 +193,6 @@ impl Policy {
         }
         config
     }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|&tweak| TWEAKS[tweak].0 == name)
-    }
 }
 
 impl fmt::Debug for Policy {
@@ -209,7 +202,7 @@ impl fmt::Debug for Policy {
 }
 
 pub(crate) fn policy() -> impl Strategy<Value = Policy> {
-    vec(0..TWEAKS.len(), 0..12).prop_map(Policy)
+    vec(0..TWEAKS.len(), 0..10).prop_map(Policy)
 }
 
 /// A request, with its accounts and its wait given by place.
@@ -239,6 +232,8 @@ pub(crate) enum Step {
 pub(crate) enum Op {
     Tick(Step),
     Select(AskSpec),
+    /// A selection that settles with success at once.
+    Turn(AskSpec),
     Preview(AskSpec, u64),
     Acquire(u8, AskSpec),
     Settle(u8, Outcome),
@@ -320,16 +315,37 @@ fn ticket() -> impl Strategy<Value = u8> {
 const MODELS: &[&str] = &["m0", "m1", " m0 ", "m2", "alias", "Ⅿ0", " "];
 const SELECTORS: &[&str] = &["s0", "m0", "s1 "];
 
+/// Any request, or one of two conversations that go on often enough to become interesting.
 pub(crate) fn ask() -> impl Strategy<Value = AskSpec> {
-    let caller =
-        prop_oneof![2 => Just(None), 5 => (0_u8..4).prop_map(Some), 3 => (0_u8..30).prop_map(Some)];
+    let turn = (0_u8..2, 0_u64..3, 0_u8..20, proptest::option::weighted(0.3, 0_u8..2));
+    let turn = turn.prop_map(|(caller, cost, kind, after_wait)| AskSpec {
+        caller: Some(caller),
+        tenant: None,
+        model: None,
+        selector: None,
+        excluded: if kind == 1 { vec![0] } else { Vec::new() },
+        cost,
+        affinity: if kind == 2 { Affinity::Require } else { Affinity::Prefer },
+        class: TrafficClass::User,
+        after_wait,
+    });
+    prop_oneof![5 => turn, 2 => any_ask()]
+}
+
+fn any_ask() -> impl Strategy<Value = AskSpec> {
+    let caller = prop_oneof![
+        2 => Just(None),
+        6 => (0_u8..2).prop_map(Some),
+        2 => (0_u8..6).prop_map(Some),
+        2 => (0_u8..30).prop_map(Some),
+    ];
     let tenant = proptest::option::weighted(0.1, select(&["t0:x", "other"][..]));
     let model = prop_oneof![
-        3 => Just(None),
-        5 => select(&MODELS[..2]).prop_map(Some),
+        6 => Just(None),
+        4 => Just(Some("m0")),
         2 => select(MODELS).prop_map(Some),
     ];
-    let selector = proptest::option::weighted(0.2, select(SELECTORS));
+    let selector = proptest::option::weighted(0.12, select(SELECTORS));
     let excluded = prop_oneof![6 => Just(Vec::new()), 1 => vec(account(), 1..4)];
     let cost = prop_oneof![5 => Just(0), 3 => 1_u64..6, 1 => Just(10), 1 => Just(u64::MAX)];
     let affinity = prop_oneof![
@@ -353,7 +369,7 @@ fn names() -> impl Strategy<Value = BTreeSet<String>> {
 
 fn entitlement() -> impl Strategy<Value = Entitlement> {
     prop_oneof![
-        4 => Just(Entitlement::Any),
+        8 => Just(Entitlement::Any),
         1 => names().prop_map(Entitlement::Only),
         1 => names().prop_map(Entitlement::AllBut),
     ]
@@ -375,8 +391,9 @@ pub(crate) fn plan(loads: bool) -> impl Strategy<Value = Plan> {
             ..window
         }),
     );
-    let most = if loads { 0.3 } else { 0.0 };
-    let max_in_flight = proptest::option::weighted(most, prop_oneof![5 => 1_u32..4, 1 => Just(0)]);
+    let in_flight = prop_oneof![5 => 1_u32..4, 1 => Just(0)];
+    let max_in_flight =
+        proptest::option::weighted(0.3, in_flight).prop_map(move |most| most.filter(|_| loads));
     let tier = prop_oneof![5 => Just(0_u8), 2 => Just(1_u8), 1 => Just(255_u8)];
     let weight = prop_oneof![5 => Just(1.0), 1 => Just(0.0004), 1 => Just(2.5), 1 => Just(1_000.0)];
     let fallback = prop_oneof![5 => Just(false), 1 => Just(true)];
@@ -440,7 +457,7 @@ fn usage() -> impl Strategy<Value = Usage> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
-        12 => Just(Outcome::success()),
+        24 => Just(Outcome::success()),
         4 => usage().prop_map(|usage| Outcome::Success { usage }),
         5 => (scope(), reset()).prop_map(|(scope, reset)| Outcome::RateLimited { scope, reset }),
         2 => (scope(), reset()).prop_map(|(scope, reset)| Outcome::QuotaExhausted { scope, reset }),
@@ -449,7 +466,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         1 => Just(Outcome::AuthFailed),
         1 => Just(Outcome::DeadToken),
         1 => Just(Outcome::BanSignal),
-        4 => Just(Outcome::Network),
+        7 => Just(Outcome::Network),
         1 => Just(Outcome::Timeout),
         1 => Just(Outcome::ClientFault),
         1 => Just(Outcome::Cancelled),
@@ -470,7 +487,7 @@ fn step() -> impl Strategy<Value = Step> {
     let short = [0, 1, 2, 3, 5, 8, 10, 12, 15, 19, 20, 25, 30, 39, 40, 50, 60];
     let long = [100, 119, 120, 200, 1_000, 60_000, 900_000, 1_800_000, 4_000_000_000];
     prop_oneof![
-        8 => select(short.to_vec()).prop_map(Step::By),
+        12 => select(short.to_vec()).prop_map(Step::By),
         1 => select(long.to_vec()).prop_map(Step::By),
         4 => (0_u64..2).prop_map(Step::ToDeadline),
         1 => select(&[1_u64, 10, 100_000][..]).prop_map(Step::Back),
@@ -502,10 +519,11 @@ fn dimension() -> impl Strategy<Value = Dimension> {
 /// Requests and their ends.
 fn traffic() -> BoxedStrategy<Op> {
     prop_oneof![
-        20 => ask().prop_map(Op::Select),
+        16 => ask().prop_map(Op::Select),
+        16 => ask().prop_map(Op::Turn),
         3 => (ask(), select(&[0_u64, 1, 20, 110][..])).prop_map(|(ask, ahead)| Op::Preview(ask, ahead)),
         3 => (account(), ask()).prop_map(|(account, ask)| Op::Acquire(account, ask)),
-        16 => (ticket(), outcome()).prop_map(|(ticket, outcome)| Op::Settle(ticket, outcome)),
+        20 => (ticket(), outcome()).prop_map(|(ticket, outcome)| Op::Settle(ticket, outcome)),
         1 => ticket().prop_map(Op::Cancel),
         1 => ticket().prop_map(Op::Abandon),
         2 => ticket().prop_map(Op::Refund),
@@ -551,7 +569,7 @@ fn administration(loads: bool) -> BoxedStrategy<Op> {
 }
 
 pub(crate) fn op(loads: bool) -> impl Strategy<Value = Op> {
-    prop_oneof![10 => traffic(), 5 => step().prop_map(Op::Tick), 4 => administration(loads)]
+    prop_oneof![14 => traffic(), 4 => step().prop_map(Op::Tick), 2 => administration(loads)]
 }
 
 /// A configuration, accounts, and what happens to them.
@@ -564,14 +582,22 @@ pub(crate) struct Story {
 
 pub(crate) fn story(loads: bool) -> impl Strategy<Value = Story> {
     let accounts = prop_oneof![
-        9 => vec(declared(loads), 1..6),
+        9 => vec(declared(loads), 1..6).prop_map(numbered),
         1 => vec((0_u8..40, plan(loads)), 8..40).prop_map(|plans| plans.into_iter().map(many).collect()),
     ];
-    (policy(), accounts, vec(op(loads), 1..80)).prop_map(|(policy, accounts, ops)| Story {
+    (policy(), accounts, vec(op(loads), 1..120)).prop_map(|(policy, accounts, ops)| Story {
         policy,
         accounts,
         ops,
     })
+}
+
+/// Accounts of the ids that operations use most.
+fn numbered(mut accounts: Vec<Declared>) -> Vec<Declared> {
+    for (place, account) in (0..).zip(&mut accounts) {
+        account.id = account_id(place);
+    }
+    accounts
 }
 
 fn many((account, plan): (u8, Plan)) -> Declared {

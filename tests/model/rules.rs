@@ -366,7 +366,7 @@ impl Model {
                 let used = match headroom_steps {
                     None => (1 << 32) - free,
                     Some(steps) => {
-                        let whole = u128::from(free) * u128::from(steps) >> 32;
+                        let whole = (u128::from(free) * u128::from(steps)) >> 32;
                         u64::from(steps) - u64::try_from(whole).unwrap()
                     }
                 };
@@ -454,7 +454,7 @@ impl Model {
             return (self.by_rank(query), Affair::None);
         };
         match self.binding(&key) {
-            Some(binding) if !binding.lapsed => self.follow(key, query),
+            Some(binding) if !binding.lapsed => self.follow(&key, query),
             found => {
                 let affair = if found.is_some() { Affair::Expired(key) } else { Affair::Miss };
                 let strict =
@@ -471,41 +471,74 @@ impl Model {
             return Err(Refusal::never(Reason::UnknownAccount));
         };
         let binding = self.key_of(query).and_then(|key| self.binding(&key));
-        let bound = binding.is_some_and(|binding| {
+        let binding = binding.filter(|binding| {
             !binding.lapsed && binding.trail.stops.iter().any(|stop| stop.0 == member.serial)
         });
-        match self.verdict(member, bound, query) {
-            None => Ok(Choice { serial: member.serial, path: Path::Acquired, tied: 1 }),
-            Some(verdict) => Err(Refusal::because(&verdict)),
-        }
+        let Some(verdict) = self.verdict(member, binding.is_some(), query) else {
+            return Ok(Choice { serial: member.serial, path: Path::Acquired, tied: 1 });
+        };
+        let mut refusal = Refusal::because(&verdict);
+        // By then the caller may be one like all others.
+        refusal.retry_at = refusal.retry_at.filter(|&at| {
+            let idle = self.config.sticky.time_to_idle;
+            let is_bound = binding.is_some_and(|binding| at < binding.last_used.plus(idle));
+            let unbound = self.verdict(member, false, query).unwrap();
+            is_bound || unbound.lift != Lift::Never
+        });
+        Err(refusal)
     }
 
     fn require(&self, query: &Query) -> (Outcome, Affair) {
-        let unbound = (Err(Refusal::never(Reason::Unbound)), Affair::None);
-        let Some(key) = self.key_of(query) else { return unbound };
-        let Some(binding) = self.binding(&key).filter(|it| !it.lapsed) else { return unbound };
-        let trail = self.current(&binding.trail);
-        let Some(member) = self.in_order(&trail).first().and_then(|&it| self.member(it)) else {
-            return unbound;
-        };
-        match self.verdict(member, true, query) {
-            None => {
-                let choice = Choice { serial: member.serial, path: Path::Sticky, tied: 1 };
+        match self.bound_account(query) {
+            Ok((key, trail, serial)) => {
+                let choice = Choice { serial, path: Path::Sticky, tied: 1 };
                 (Ok(choice), Affair::Found { key, trail: Some(trail), result: Sighting::Hit })
             }
-            Some(verdict) => {
-                let mut refusal = Refusal::because(&verdict);
-                let lapses = binding.last_used.plus(self.config.sticky.time_to_idle);
-                refusal.retry_at = refusal.retry_at.filter(|&at| at < lapses);
+            Err(mut refusal) => {
+                let binding = self.key_of(query).and_then(|key| self.binding(&key));
+                let changes = binding.map(|binding| self.changes_of(&binding.trail, query));
+                let ahead = changes.into_iter().flatten().filter(|&at| self.now < at);
+                refusal.retry_at =
+                    ahead.filter(|&at| self.at(at).bound_account(query).is_ok()).min();
                 (Err(refusal), Affair::None)
             }
         }
     }
 
+    /// The first account of the caller's binding, if it may serve.
+    fn bound_account(&self, query: &Query) -> Result<(Key, Trail, Serial), Refusal> {
+        let unbound = || Refusal::never(Reason::Unbound);
+        let key = self.key_of(query).ok_or_else(unbound)?;
+        let binding = self.binding(&key).filter(|it| !it.lapsed).ok_or_else(unbound)?;
+        let trail = self.current(&binding.trail);
+        let serial = *self.in_order(&trail).first().ok_or_else(unbound)?;
+        match self.verdict(self.member(serial).unwrap(), true, query) {
+            None => Ok((key, trail, serial)),
+            Some(verdict) => Err(Refusal::because(&verdict)),
+        }
+    }
+
+    /// When the accounts of a trail may change their place in it, or be free.
+    fn changes_of(&self, trail: &Trail, query: &Query) -> Vec<Timestamp> {
+        let cache = self.config.sticky.cache_lifetime;
+        let mut changes = Vec::new();
+        for &(serial, at) in &trail.stops {
+            changes.push(at.plus(cache));
+            let Some(member) = self.member(serial) else { continue };
+            let verdict = self.verdict(member, true, query);
+            changes.extend(verdict.and_then(|verdict| verdict.lift.deadline()));
+            for block in &member.blocks {
+                let warm = block.until.as_millis().saturating_sub(cache.as_millis());
+                changes.extend([block.until, Timestamp::from_millis(warm)]);
+            }
+        }
+        changes
+    }
+
     /// The decision for a bound caller.
-    fn follow(&self, key: Key, query: &Query) -> (Outcome, Affair) {
+    fn follow(&self, key: &Key, query: &Query) -> (Outcome, Affair) {
         let policy = &self.config.sticky;
-        let binding = self.binding(&key).unwrap();
+        let binding = self.binding(key).unwrap();
         let trail = self.current(&binding.trail);
         let found = |result| Affair::Found { key: key.clone(), trail: Some(trail.clone()), result };
         let mut again = None;
@@ -530,11 +563,11 @@ impl Model {
                     return (Err(refusal), found(Sighting::Waiting));
                 }
                 if policy.no_fallback && self.status(member) == Status::Active {
-                    let refusal = self.refuse_elsewhere(&verdict, &key, query);
+                    let refusal = self.refuse_elsewhere(&verdict, key, query);
                     return (Err(refusal), found(Sighting::Refused));
                 }
             }
-            again = earlier(again, self.returns_at(&verdict, &key, &trail, serial));
+            again = earlier(again, self.returns_at(&verdict, key, &trail, serial));
         }
 
         let dropped = policy.drop_when_blocked || policy.no_fallback || trail.stops.is_empty();

@@ -99,6 +99,13 @@ impl World {
         match op {
             Op::Tick(step) => self.tick(*step),
             Op::Select(spec) => self.select(spec),
+            Op::Turn(spec) => {
+                let before = self.tickets.len();
+                self.select(spec);
+                if before < self.tickets.len() {
+                    self.apply(&Op::Settle(0, Outcome::success()));
+                }
+            }
             Op::Preview(spec, ahead) => self.preview(spec, now.plus(Millis::new(*ahead))),
             Op::Acquire(account, spec) => self.acquire(&account_id(*account), spec),
             Op::Settle(back, outcome) => {

@@ -1,0 +1,61 @@
+//! What a decision consists of.
+
+use crate::grant::{Path, Preview};
+use crate::refusal::Unavailable;
+use crate::select::query::View;
+use crate::slot::Slot;
+use crate::sticky::BindingKey;
+use crate::sticky::trail::Trail;
+
+/// What a look-up of the caller's binding came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Affair {
+    /// There was nothing to look up, or the look-up leaves no mark.
+    None,
+    /// No binding.
+    Miss,
+    /// A binding that has lapsed.
+    Expired(BindingKey),
+    /// A binding, whose trail is now this one; an empty trail drops it.
+    Found { key: BindingKey, trail: Option<Trail>, result: Sighting },
+}
+
+/// What became of a binding that was found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sighting {
+    /// The first account serves.
+    Hit,
+    /// Another account of the trail serves.
+    WarmHit,
+    /// None of the trail can serve.
+    ColdMove,
+    /// The first account cannot serve, and no other may.
+    Refused,
+    /// The first account is worth waiting for.
+    Waiting,
+}
+
+/// The account that was chosen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) slot: Slot,
+    pub(crate) path: Path,
+    /// How many accounts were equally good, this one included.
+    pub(crate) tied: u32,
+}
+
+impl Choice {
+    /// The choice by the account's id.
+    pub(crate) fn preview(self, view: &View<'_>) -> Preview {
+        let Self { slot, path, tied } = self;
+        let state = view.roster.get(slot).expect("a decision chooses an account of the roster");
+        Preview { account: state.id.clone(), path, tied }
+    }
+}
+
+/// A decision, not yet carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decision {
+    pub(crate) outcome: Result<Choice, Unavailable>,
+    pub(crate) affair: Affair,
+}
