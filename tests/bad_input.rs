@@ -173,7 +173,10 @@ mod ids {
         assert_eq!(pool.remove("x"), None);
         assert_eq!(pool.payload("x"), None);
         assert_eq!(pool.inspect("x"), None);
-        assert_eq!(reasons(&pool.acquire("x", &any()).unwrap_err()), [Reason::UnknownAccount]);
+        assert_eq!(
+            reasons(&pool.select_account("x", &any()).unwrap_err()),
+            [Reason::UnknownAccount]
+        );
     }
 
     #[test]

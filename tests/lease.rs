@@ -204,7 +204,7 @@ mod ways_out {
     #[test]
     fn an_acquired_lease_ends_like_a_selected_one() {
         let (pool, _first, _second) = held_twice();
-        let third = pool.acquire("a", &Request::new()).unwrap();
+        let third = pool.select_account("a", &Request::new()).unwrap();
         assert_eq!((third.path(), third.account().as_str()), (Path::Acquired, "a"));
         assert_eq!(in_flight(&pool), 3);
         drop(third);
@@ -316,7 +316,7 @@ mod handles {
         pool.remove("b").unwrap();
         pool.add(Account::new("d"), "d".to_owned()).unwrap();
         for id in ["a", "c", "d"] {
-            let held = pool.acquire(id, &Request::new()).unwrap();
+            let held = pool.select_account(id, &Request::new()).unwrap();
             assert_eq!((held.payload().as_str(), pool.payload(id).unwrap().as_str()), (id, id));
         }
         assert_eq!(pool.payload("b"), None);
