@@ -60,10 +60,10 @@ mod never {
 
     /// Time stands still where interleavings are explored.
     #[derive(Debug, Default)]
-    pub(crate) struct Timer;
+    pub(crate) struct Timer(());
 
     impl Timer {
-        pub(crate) fn poll(&mut self, _: Timestamp, _: Timestamp, _: &mut Context<'_>) -> Poll<()> {
+        pub(crate) fn poll(&self, _: Timestamp, _: Timestamp, _: &mut Context<'_>) -> Poll<()> {
             Poll::Pending
         }
     }

@@ -16,6 +16,7 @@ fn costly(cost: u64) -> AskSpec {
         affinity: Affinity::Prefer,
         class: TrafficClass::User,
         after_wait: None,
+        foreign_wait: false,
     }
 }
 

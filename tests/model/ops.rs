@@ -190,6 +190,12 @@ fn tiny() -> Config {
 pub(crate) struct Policy(Vec<usize>);
 
 impl Policy {
+    /// The changes of these names.
+    pub(crate) fn of(names: &[&str]) -> Self {
+        let place = |name: &&str| TWEAKS.iter().position(|tweak| tweak.0 == *name).unwrap();
+        Self(names.iter().map(place).collect())
+    }
+
     pub(crate) fn config(&self) -> Config {
         let mut config = tiny();
         for &tweak in &self.0 {
@@ -622,7 +628,7 @@ fn numbered(mut accounts: Vec<Declared>) -> Vec<Declared> {
     accounts
 }
 
-fn many((account, plan): (u8, Plan)) -> Declared {
+pub(crate) fn many((account, plan): (u8, Plan)) -> Declared {
     Declared {
         id: account_id(account),
         plan,
