@@ -5,10 +5,12 @@
 #![allow(clippy::unwrap_used, reason = "a bench that does not fit should stop")]
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use account_pool::{
-    Account, AccountId, Affinity, BlockScope, Caller, Clock, Config, Dimension, ManualClock,
+    Account, AccountId, Affinity, BlockScope, Caller, Clock, Config, Dimension, Event, ManualClock,
     Millis, Outcome, Pool, Request, Scheduler, Timestamp,
 };
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -166,6 +168,35 @@ fn on_pool(c: &mut Criterion) {
     }
 }
 
+/// What observing costs: nothing set, and an observer that counts.
+fn observers(c: &mut Criterion) {
+    let mut group = c.benchmark_group("observer");
+    group.throughput(Throughput::Elements(1));
+    for (name, observed) in [("none", false), ("counting", true)] {
+        let (accounts, workload) = (64, Workload::Bound);
+        let clock = ManualClock::new(START);
+        let pool = pool(workload, accounts, clock.clone());
+        let seen = Arc::new(AtomicU64::new(0));
+        if observed {
+            let seen = Arc::clone(&seen);
+            pool.set_observer(move |_: &Event, _: Timestamp| {
+                seen.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let (mut ticker, mut requests) = (Ticker::new(accounts), Requests::new(workload, accounts));
+        let mut pair = || {
+            clock.set(ticker.next());
+            let lease = pool.select(&requests.next()).unwrap();
+            lease.settle(Outcome::success())
+        };
+        for _ in 0..2 * CONVERSATIONS {
+            black_box(pair());
+        }
+        group.bench_function(name, |b| b.iter(&mut pair));
+    }
+    group.finish();
+}
+
 fn clocks(c: &mut Criterion) {
     let mut group = c.benchmark_group("clock");
     let system = account_pool::SystemClock::new();
@@ -181,6 +212,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = on_scheduler, on_pool, clocks
+    targets = on_scheduler, on_pool, observers, clocks
 }
 criterion_main!(benches);

@@ -117,7 +117,8 @@ pub use pool::Pool;
 pub use refusal::{Dimension, Lift, Reason, Rejection, Tally, Unavailable, Wait, WaitTicket};
 pub use request::{Affinity, Caller, Request, TrafficClass};
 pub use scheduler::{
-    AccountView, BindingView, BlockScope, BlockView, BreakerView, QuotaView, Scheduler, WindowView,
+    AccountView, BindingView, BlockScope, BlockView, BreakerView, LoadView, QuotaView, Scheduler,
+    WindowView,
 };
 pub use snapshot::{Snapshot, SnapshotError};
 pub use state::usage::UsageTotals;

@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::outcome::{Outcome, QuotaReading};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
 use crate::request::{Caller, Request};
-use crate::scheduler::{AccountView, BindingView, BlockScope, Scheduler};
+use crate::scheduler::{AccountView, BindingView, BlockScope, LoadView, Scheduler};
 use crate::shared::{Shared, State};
 use crate::stats::Stats;
 use crate::time::{Millis, Timestamp};
@@ -433,6 +433,12 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     #[must_use]
     pub fn inspect(&self, account: &str) -> Option<AccountView> {
         self.read(|scheduler, now| scheduler.inspect(account, now))
+    }
+
+    /// See [`Scheduler::load`].
+    #[must_use]
+    pub fn load(&self) -> LoadView {
+        self.read(Scheduler::load)
     }
 
     /// The accounts' ids in the order of their insertion.

@@ -13,7 +13,7 @@ mod waiting;
 
 pub use self::accounts::BlockScope;
 pub use self::bindings::BindingView;
-pub use self::inspect::{AccountView, BlockView, BreakerView, QuotaView, WindowView};
+pub use self::inspect::{AccountView, BlockView, BreakerView, LoadView, QuotaView, WindowView};
 #[cfg(any(feature = "tokio", pool_shuttle))]
 pub(crate) use self::waiting::Pins;
 

@@ -59,7 +59,11 @@ impl SlidingSum {
 
     /// The sum over `(now − span, now]`.
     pub(crate) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
-        let left = self.entries.partition_point(|entry| entry.at.is_over(span, now));
+        let has_left = |entry: &Entry| entry.at.is_over(span, now);
+        let left = match self.entries.front() {
+            Some(oldest) if has_left(oldest) => self.entries.partition_point(has_left),
+            _ => 0,
+        };
         self.total() - self.total_before(left)
     }
 

@@ -5,9 +5,9 @@
 
 use account_pool::config::{BindAt, BindingLimit, Degraded, Order, Refresh, Shard, Term, Ties};
 use account_pool::{
-    Account, AccountId, Affinity, BlockScope, Config, Dimension, Millis, Outcome, Plan,
-    QuotaReading, QuotaWindow, Reason, Request, Reset, Scheduler, Scope, Status, Ticket, Tier,
-    Timestamp, TrafficClass, Usage, WaitTicket,
+    Account, AccountId, Affinity, BlockScope, Config, Dimension, Explanation, Grant, Lift, Millis,
+    Outcome, Path, Plan, QuotaReading, QuotaWindow, Reason, Request, Reset, Scheduler, Scope,
+    Status, Ticket, Tier, Timestamp, TrafficClass, Unavailable, Usage, Verdict, WaitTicket,
 };
 
 /// Splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
@@ -133,7 +133,9 @@ impl World {
             request = request.after_wait(wait);
         }
         let preview = self.scheduler.preview(&request, self.now);
+        let explained = self.scheduler.explain(&request, self.now);
         let answer = self.scheduler.select(&request, self.now);
+        explains(&explained, &answer);
         match (&preview, &answer) {
             (Ok(preview), Ok(grant)) => {
                 let foreseen = (&preview.account, preview.path, preview.tied);
@@ -362,4 +364,27 @@ fn a_refusal_is_lifted_at_its_deadline_and_not_before() {
             assert!(early.is_err(), "seed {seed}, step {step}: {refusal}, early {early:?}");
         }
     });
+}
+
+/// An explanation tells the answer of the selection, and grounds that fit it.
+fn explains(explained: &Explanation, answer: &Result<Grant, Unavailable>) {
+    match (&explained.decision, answer) {
+        (Verdict::Selected { account, path, tied }, Ok(grant)) => {
+            assert_eq!((account, *path, *tied), (&grant.account, grant.path, grant.tied));
+            let chosen = explained.accounts.iter().find(|it| it.account == *account).unwrap();
+            match path {
+                Path::Sticky => assert_eq!((chosen.trail, &chosen.rejection), (Some(0), &None)),
+                Path::Warm => assert!(chosen.trail > Some(0) && chosen.rejection.is_none()),
+                Path::Rank => assert!(chosen.tied && chosen.rejection.is_none()),
+                Path::Degraded => assert_eq!(chosen.rejection.unwrap().firm, Lift::Free),
+                _ => assert!(chosen.rejection.is_none()),
+            }
+        }
+        (Verdict::Refused { reasons, retry_at, load_only, wait_for }, Err(refusal)) => {
+            assert_eq!(*reasons, refusal.tally().iter().collect::<Vec<_>>());
+            assert_eq!((*retry_at, *load_only), (refusal.retry_at(), refusal.is_load_only()));
+            assert_eq!(wait_for.as_ref(), refusal.wait().map(|wait| &wait.account));
+        }
+        (explained, answer) => panic!("explained as {explained:?}, came {answer:?}"),
+    }
 }

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check::{ConfigError, ensure};
-use crate::time::Millis;
+use crate::time::{Millis, Timestamp};
 
 /// The longest trail a binding can keep.
 pub(crate) const MAX_TRAIL: usize = 8;
@@ -90,6 +90,11 @@ impl Stickiness {
     /// How many accounts a binding remembers. A pin that never falls back remembers one.
     pub(crate) fn trail_len(&self) -> usize {
         if self.no_fallback { 1 } else { self.trail }
+    }
+
+    /// When a binding lapses that was last used at `last_used`.
+    pub(crate) fn lapses(&self, last_used: Timestamp) -> Timestamp {
+        last_used.plus(self.time_to_idle)
     }
 
     /// Whether an unbound caller's first account is its stable place over the whole pool.

@@ -116,7 +116,42 @@ pub struct QuotaView {
     pub worst: Option<f64>,
 }
 
+/// How the leases are spread over the accounts.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LoadView {
+    /// Accounts in the pool.
+    pub accounts: usize,
+    /// Leases held.
+    pub in_flight: u64,
+    /// Leases on the account that holds the most.
+    pub busiest: u32,
+}
+
+impl LoadView {
+    /// How much more than its even share the busiest account holds: 1 when all hold the same,
+    /// the number of accounts when one holds everything. `None` without load.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people to read")]
+    pub fn skew(&self) -> Option<f64> {
+        let even = self.in_flight as f64 / self.accounts as f64;
+        (self.in_flight > 0).then(|| f64::from(self.busiest) / even)
+    }
+}
+
 impl Scheduler {
+    /// How the leases are spread over the accounts. O(accounts).
+    #[must_use]
+    pub fn load(&self, now: Timestamp) -> LoadView {
+        let view = self.view(now.max(self.now));
+        let held = self.roster.iter().map(|(slot, state)| view.in_flight(state, slot));
+        held.fold(LoadView::default(), |load, held| LoadView {
+            accounts: load.accounts + 1,
+            in_flight: load.in_flight + u64::from(held),
+            busiest: load.busiest.max(held),
+        })
+    }
+
     /// What [`select`](Self::select) would answer and why, account by account, without changing
     /// anything. O(accounts), and it allocates.
     #[must_use]

@@ -158,11 +158,10 @@ pub(super) fn follow(
 /// When a binding lapses after a look-up that ends in a refusal.
 fn lapses_if_refused(binding: &Binding, view: &View<'_>) -> Timestamp {
     let policy = &view.config.sticky;
-    let last_used = match policy.refresh {
-        Refresh::OnLookup => view.now,
-        Refresh::OnSuccess => binding.last_used,
-    };
-    last_used.plus(policy.time_to_idle)
+    match policy.refresh {
+        Refresh::OnLookup => policy.lapses(view.now),
+        Refresh::OnSuccess => binding.lapses(policy),
+    }
 }
 
 /// Until when the caller is bound to an account by time alone; `None` when it is not.

@@ -137,7 +137,7 @@ fn quota_steps_missing(state: &AccountState, view: &View<'_>) -> u64 {
             clippy::cast_sign_loss,
             reason = "percentages lie in 0..=100"
         )]
-        let steps = (percent / points).floor() as u64;
+        let steps = (percent / points) as u64;
         steps
     };
     let percent = state.quota.worst(view.now).unwrap_or(policy.unknown_percent);

@@ -62,8 +62,7 @@ impl Windows {
     pub(crate) fn headroom(&self, now: Timestamp) -> u64 {
         let free = |window: &RateLimit| {
             let used = self.requests.sum(window.per, now).min(window.limit);
-            let free = u128::from(window.limit - used) * u128::from(FULL_HEADROOM);
-            u64::try_from(free.checked_div(window.limit.into()).unwrap_or(0)).unwrap_or(0)
+            share(window.limit - used, window.limit)
         };
         self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
     }
@@ -128,4 +127,14 @@ fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift
     } else {
         Lift::At(log.free_at(limit.per, allowed))
     }
+}
+
+/// `part ÷ whole` in units of 2⁻³², rounded down; nothing of nothing is nothing.
+fn share(part: u64, whole: u64) -> u64 {
+    if whole <= u64::from(u32::MAX) {
+        // The common case, without the slow 128-bit division.
+        return (part << 32).checked_div(whole).unwrap_or(0);
+    }
+    let scaled = u128::from(part) * u128::from(FULL_HEADROOM) / u128::from(whole);
+    u64::try_from(scaled).unwrap_or(FULL_HEADROOM)
 }

@@ -27,7 +27,7 @@ impl Binding {
 
     /// When it will have been silent too long.
     pub(crate) fn lapses(&self, policy: &Stickiness) -> Timestamp {
-        self.last_used.plus(policy.time_to_idle)
+        policy.lapses(self.last_used)
     }
 }
 
