@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::error::Error;
 
 use account_pool::config::StickyMode;
-use account_pool::journal::{Answer, Journal, Operation, OwnedRequest};
+use account_pool::journal::{Answer, Journal, Operation};
 use account_pool::{
-    Account, AccountId, Caller, Config, Millis, Outcome, Path, Request, Reset, Scheduler,
-    Settlement, Timestamp,
+    Account, AccountId, Caller, Config, Millis, Outcome, OwnedRequest, Path, Request, Reset,
+    Scheduler, Settlement, Timestamp,
 };
 
 /// Compares three policies; a check that fails ends the program with an error.

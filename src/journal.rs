@@ -31,7 +31,7 @@ mod rehearse;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::operation::{Answer, Operation, OwnedRequest};
+pub use self::operation::{Answer, Operation};
 pub use self::rehearse::Rehearsal;
 use crate::config::{Config, ConfigError};
 pub use crate::digest::Digest;

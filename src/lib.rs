@@ -115,7 +115,7 @@ pub use meter::MetricsObserver;
 pub use outcome::{Outcome, QuotaReading, QuotaWindow, Reset, Scope, Settlement, Usage};
 pub use pool::Pool;
 pub use refusal::{Dimension, Lift, Reason, Rejection, Tally, Unavailable, Wait, WaitTicket};
-pub use request::{Affinity, Caller, Request, TrafficClass};
+pub use request::{Affinity, Caller, OwnedRequest, Request, TrafficClass};
 pub use scheduler::{
     AccountView, BindingView, BlockScope, BlockView, BreakerView, LoadView, QuotaView, Scheduler,
     WindowView,

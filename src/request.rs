@@ -202,6 +202,66 @@ impl<'a> Request<'a> {
     }
 }
 
+/// A [`Request`] that owns its names, to outlive the call. The caller is there as digests.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OwnedRequest {
+    /// The caller.
+    pub caller: Option<Caller>,
+    /// The model.
+    pub model: Option<String>,
+    /// The selector.
+    pub selector: Option<String>,
+    /// The accounts that must not serve it.
+    pub excluded: Vec<AccountId>,
+    /// The tokens to charge at selection.
+    pub cost: u64,
+    /// How much it insists on the account of its conversation.
+    pub affinity: Affinity,
+    /// Whose traffic it is.
+    pub class: TrafficClass,
+    /// The wait that it goes on from.
+    pub waited: Option<WaitTicket>,
+}
+
+impl OwnedRequest {
+    /// The request that a scheduler takes.
+    pub fn as_request(&self) -> Request<'_> {
+        Request {
+            caller: self.caller,
+            model: self.model.as_deref(),
+            selector: self.selector.as_deref(),
+            excluded: &self.excluded,
+            cost: self.cost,
+            affinity: self.affinity,
+            class: self.class,
+            waited: self.waited,
+        }
+    }
+
+    /// Whose turn it takes. Anonymous requests take turns as one tenant.
+    #[cfg(any(feature = "tokio", pool_shuttle))]
+    pub(crate) fn tenant(&self) -> u64 {
+        self.caller.map_or(0, |caller| caller.tenant)
+    }
+}
+
+impl From<&Request<'_>> for OwnedRequest {
+    fn from(request: &Request<'_>) -> Self {
+        Self {
+            caller: request.caller,
+            model: request.model.map(str::to_owned),
+            selector: request.selector.map(str::to_owned),
+            excluded: request.excluded.to_vec(),
+            cost: request.cost,
+            affinity: request.affinity,
+            class: request.class,
+            waited: request.waited,
+        }
+    }
+}
+
 fn named(name: &str) -> Option<&str> {
     Some(name.trim()).filter(|name| !name.is_empty())
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use self::lines::{Lines, Turn};
-use self::need::{Need, Owned, Waiter, worth_waiting_until};
+use self::need::{Need, Waiter, worth_waiting_until};
 use crate::grant::Grant;
 use crate::refusal::Unavailable;
-use crate::request::Request;
+use crate::request::{OwnedRequest, Request};
 use crate::scheduler::Scheduler;
 use crate::time::{Millis, Timestamp};
 
@@ -122,7 +122,7 @@ impl Room {
         if self.waiting.len() >= scheduler.config().max_waiting {
             return turn_away(&mut request, scheduler, now);
         }
-        let request = Owned::new(&request);
+        let request = OwnedRequest::from(&request);
         let waker = waker.clone();
         let waiter = Waiter { request, deadline, until, flagged: false, waker };
         self.next_id += 1;
@@ -175,7 +175,7 @@ impl Room {
     /// Sorts all waiters into their lines anew, after a change of what makes them differ.
     pub(crate) fn sort(&mut self, scheduler: &Scheduler, now: Timestamp) {
         for (&id, (waiter, need)) in &mut self.waiting {
-            let request = waiter.request.request();
+            let request = waiter.request.as_request();
             let refusal = scheduler.preview(&request, now).err();
             let refusal = refusal.unwrap_or_else(|| Unavailable::new(now));
             let pins = scheduler.pins(&request, &refusal, now);
@@ -204,7 +204,7 @@ impl Room {
     /// Asks for one that waits.
     fn attempt(&mut self, id: u64, scheduler: &mut Scheduler, now: Timestamp) -> Attempt {
         let (waiter, need) = self.waiting.get_mut(&id).expect("who is in a line waits");
-        let mut request = waiter.request.request();
+        let mut request = waiter.request.as_request();
         let outcome = scheduler.select_or_wait(&mut request, waiter.deadline, now);
         waiter.request.waited = request.waited;
         let refusal = match outcome {
@@ -215,7 +215,7 @@ impl Room {
             Err(refusal) => refusal,
         };
         let until = refusal.wait.as_ref().map_or(waiter.deadline, |wait| wait.deadline);
-        let pins = scheduler.pins(&waiter.request.request(), &refusal, now);
+        let pins = scheduler.pins(&waiter.request.as_request(), &refusal, now);
         let before = std::mem::replace(&mut waiter.until, until);
         self.lines.limit(need, id, before, until);
         if pins == need.pins {
@@ -265,7 +265,7 @@ impl Room {
             return self.stand(id, now);
         }
         let waiter = self.unfile(id).expect("who is not served waits");
-        let stand = finish(&waiter.request.request(), scheduler, now);
+        let stand = finish(&waiter.request.as_request(), scheduler, now);
         self.wake_ups.spent.push(waiter.waker);
         stand
     }
@@ -288,7 +288,7 @@ impl Room {
         scheduler: &Scheduler,
         now: Timestamp,
     ) {
-        let pins = scheduler.pins(&waiter.request.request(), refusal, now);
+        let pins = scheduler.pins(&waiter.request.as_request(), refusal, now);
         let need = Need::new(&waiter.request, pins, scheduler);
         let need = self.lines.join(need, waiter.request.tenant(), id, waiter.until);
         self.alarm = earliest(self.alarm, refusal.retry_at);

@@ -6,11 +6,11 @@
 #[allow(dead_code, reason = "shared with other tests")]
 mod traffic;
 
-use account_pool::journal::{Answer, Entry, Journal, JournalError, Operation, OwnedRequest};
+use account_pool::journal::{Answer, Entry, Journal, JournalError, Operation};
 use account_pool::{
     Account, AccountId, Affinity, BlockScope, Caller, Config, Dimension, Entitlement, Grant,
-    Millis, Outcome, Plan, Request, Scheduler, Settlement, Status, Ticket, Timestamp, TrafficClass,
-    WaitTicket,
+    Millis, Outcome, OwnedRequest, Plan, Request, Scheduler, Settlement, Status, Ticket, Timestamp,
+    TrafficClass, WaitTicket,
 };
 use serde_json::json;
 use traffic::{Random, config, later};

@@ -9,63 +9,9 @@ use crate::config::{Config, ConfigError};
 use crate::grant::{Grant, Ticket};
 use crate::outcome::{Outcome, QuotaReading, Settlement};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
-use crate::request::{Affinity, Caller, Request, TrafficClass};
+use crate::request::{Caller, OwnedRequest};
 use crate::scheduler::{BlockScope, Scheduler};
 use crate::time::{Millis, Timestamp};
-
-/// A [`Request`] that owns its names. The caller is there as digests.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct OwnedRequest {
-    /// The caller.
-    pub caller: Option<Caller>,
-    /// The model.
-    pub model: Option<String>,
-    /// The selector.
-    pub selector: Option<String>,
-    /// The accounts that must not serve it.
-    pub excluded: Vec<AccountId>,
-    /// The tokens to charge at selection.
-    pub cost: u64,
-    /// How much it insists on the account of its conversation.
-    pub affinity: Affinity,
-    /// Whose traffic it is.
-    pub class: TrafficClass,
-    /// The wait that it goes on from.
-    pub waited: Option<WaitTicket>,
-}
-
-impl OwnedRequest {
-    /// The request that a scheduler takes.
-    pub fn as_request(&self) -> Request<'_> {
-        Request {
-            caller: self.caller,
-            model: self.model.as_deref(),
-            selector: self.selector.as_deref(),
-            excluded: &self.excluded,
-            cost: self.cost,
-            affinity: self.affinity,
-            class: self.class,
-            waited: self.waited,
-        }
-    }
-}
-
-impl From<&Request<'_>> for OwnedRequest {
-    fn from(request: &Request<'_>) -> Self {
-        Self {
-            caller: request.caller,
-            model: request.model.map(str::to_owned),
-            selector: request.selector.map(str::to_owned),
-            excluded: request.excluded.to_vec(),
-            cost: request.cost,
-            affinity: request.affinity,
-            class: request.class,
-            waited: request.waited,
-        }
-    }
-}
 
 /// One call that changes a [`Scheduler`], with all its arguments but the time. Every such method
 /// has its operation, named after it; collecting events changes nothing and has none.

@@ -3,56 +3,10 @@
 use std::task::Waker;
 
 use crate::account::AccountId;
-use crate::refusal::{Unavailable, WaitTicket};
-use crate::request::{Affinity, Caller, Request, TrafficClass};
+use crate::refusal::Unavailable;
+use crate::request::{OwnedRequest, TrafficClass};
 use crate::scheduler::{Pins, Scheduler};
 use crate::time::Timestamp;
-
-/// A request that outlives the call.
-#[derive(Clone, Debug)]
-pub(super) struct Owned {
-    caller: Option<Caller>,
-    model: Option<Box<str>>,
-    selector: Option<Box<str>>,
-    excluded: Box<[AccountId]>,
-    cost: u64,
-    affinity: Affinity,
-    class: TrafficClass,
-    pub(super) waited: Option<WaitTicket>,
-}
-
-impl Owned {
-    pub(super) fn new(request: &Request<'_>) -> Self {
-        Self {
-            caller: request.caller,
-            model: request.model.map(Into::into),
-            selector: request.selector.map(Into::into),
-            excluded: request.excluded.into(),
-            cost: request.cost,
-            affinity: request.affinity,
-            class: request.class,
-            waited: request.waited,
-        }
-    }
-
-    pub(super) fn request(&self) -> Request<'_> {
-        Request {
-            caller: self.caller,
-            model: self.model.as_deref(),
-            selector: self.selector.as_deref(),
-            excluded: &self.excluded,
-            cost: self.cost,
-            affinity: self.affinity,
-            class: self.class,
-            waited: self.waited,
-        }
-    }
-
-    /// Whose turn it takes. Anonymous requests take turns as one tenant.
-    pub(super) fn tenant(&self) -> u64 {
-        self.caller.map_or(0, |caller| caller.tenant)
-    }
-}
 
 /// What decides whether an account may serve a request. Whatever serves one of two waiters with
 /// equal needs serves the other, so that asking for the first in line answers for all of them.
@@ -62,15 +16,15 @@ pub(super) struct Need {
     pub(super) background: bool,
     has_caller: bool,
     affinity: u8,
-    model: Option<Box<str>>,
-    selector: Option<Box<str>>,
-    excluded: Box<[AccountId]>,
+    model: Option<String>,
+    selector: Option<String>,
+    excluded: Vec<AccountId>,
     cost: u64,
     pub(super) pins: Pins,
 }
 
 impl Need {
-    pub(super) fn new(owned: &Owned, pins: Pins, scheduler: &Scheduler) -> Self {
+    pub(super) fn new(owned: &OwnedRequest, pins: Pins, scheduler: &Scheduler) -> Self {
         let mut excluded = owned.excluded.clone();
         excluded.sort_unstable();
         Self {
@@ -89,7 +43,7 @@ impl Need {
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) request: Owned,
+    pub(super) request: OwnedRequest,
     /// When waiting ends.
     pub(super) deadline: Timestamp,
     /// When it goes on by itself: at the deadline, or when the wait for a pin is over.
