@@ -297,7 +297,8 @@ impl Unavailable {
     }
 
     /// When the same request will succeed if nothing else happens: it would still fail 1 ms
-    /// earlier. `None` when time alone will not help. A silent lease that is freed and a binding
+    /// earlier. `None` when time alone will not help. With `queue_on_pin` the answer at that
+    /// instant may be the advice to wait for the conversation's own account. A silent lease that is freed and a binding
     /// that lapses under a [binding limit](crate::config::BindingLimit) are not foreseen: they may
     /// open an account sooner.
     #[must_use]
@@ -318,8 +319,9 @@ impl Unavailable {
         &self.tally
     }
 
-    /// Whether only requests under way keep an account away, so that the end of one helps and
-    /// there is no deadline to name.
+    /// Whether only requests under way keep an account away, so that the end of one helps. A
+    /// deadline is named all the same where one is known: the end of an advised wait, or the time
+    /// at which a caller that may not go elsewhere has lost its binding.
     #[must_use]
     pub fn is_load_only(&self) -> bool {
         self.load_only

@@ -1,3 +1,5 @@
+//! Cooldowns, the breaker, and how trouble counts.
+
 use serde::{Deserialize, Serialize};
 
 use super::check::{ConfigError, FACTOR, ONE_OR_NONE, POSITIVE, ensure};

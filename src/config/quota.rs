@@ -1,3 +1,5 @@
+//! Quota readings.
+
 use serde::{Deserialize, Serialize};
 
 use super::check::{ConfigError, PERCENT, ensure};

@@ -1,3 +1,5 @@
+//! The order of preference, ties, and sharding.
+
 use serde::{Deserialize, Serialize};
 
 use super::check::{ConfigError, PERCENT, ensure};

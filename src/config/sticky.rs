@@ -1,3 +1,5 @@
+//! Bindings and their trails.
+
 use serde::{Deserialize, Serialize};
 
 use super::check::{ConfigError, ensure};
