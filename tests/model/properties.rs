@@ -2,8 +2,8 @@
 
 use account_pool::config::Ties;
 use account_pool::{
-    Account, AccountView, Affinity, Config, Grant, Lift, Millis, Outcome, Path, Request, Scheduler,
-    Timestamp, Unavailable,
+    Account, AccountView, Affinity, Config, Grant, Lift, Millis, Outcome, Path, Reason, Request,
+    Scheduler, Timestamp, Unavailable,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -88,9 +88,13 @@ proptest! {
             let query = before.query(&world.owned(spec).ask);
             let member = before.member(serial).unwrap();
             let binding = before.key_of(&query).and_then(|key| before.binding(&key).cloned());
-            let is_own = binding.is_some_and(|binding| {
-                !binding.lapsed && binding.trail.stops.iter().any(|stop| stop.0 == serial)
+            let binding = binding.filter(|binding| !binding.lapsed);
+            let is_own = binding.as_ref().is_some_and(|binding| {
+                binding.trail.stops.iter().any(|stop| stop.0 == serial)
             });
+            // A place that the look-up gives up does not count against a refusing limit.
+            let first = binding.and_then(|it| before.in_order(&it.trail).first().copied());
+            let gives_up_its_place = first == Some(serial);
             let bound = match grant.path {
                 Path::Sticky | Path::Warm => true,
                 // An account of the trail is open to its conversation here too.
@@ -100,8 +104,9 @@ proptest! {
             let verdict = before.verdict(member, bound, &query);
             if grant.path == Path::Degraded {
                 assert_eq!(verdict.unwrap().firm, Lift::Free);
-            } else {
-                assert!(verdict.is_none(), "{grant:?} in spite of {verdict:?}");
+            } else if let Some(verdict) = verdict {
+                let own_place = verdict.reason == Reason::BindingLimit && gives_up_its_place;
+                assert!(own_place, "{grant:?} in spite of {verdict:?}");
             }
         });
     }
@@ -119,8 +124,11 @@ proptest! {
                 assert_eq!(grant.tied, 1);
                 return;
             }
+            // The chosen one may be eligible only because its caller gives up a place there.
             let members = before.accounts.iter();
-            let eligible = members.filter(|it| before.verdict(it, false, &query).is_none());
+            let eligible = members.filter(|it| {
+                it.serial == serial || before.verdict(it, false, &query).is_none()
+            });
             let keys: Vec<_> = eligible.map(tie).collect();
             let own = tie(before.member(serial).unwrap());
             assert_eq!(Some(&own), keys.iter().min(), "the best is chosen");
