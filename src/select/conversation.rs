@@ -90,7 +90,7 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
         let felt = blocks.filter(|block| query.feels(block));
         let returns =
             felt.flat_map(|block| [block.until, block.until.minus(policy.cache_lifetime)]);
-        returns.chain(free_at).chain([stop.at.plus(policy.cache_lifetime)])
+        returns.chain(free_at).chain([stop.cold_at(policy)])
     });
     let ahead = changes.filter(|&at| view.now < at && at < binding.lapses(policy));
     ahead.filter(|&at| required(binding, query, &View { now: at, ..*view }).is_ok()).min()

@@ -14,6 +14,13 @@ pub(crate) struct Stop {
     pub(crate) at: Timestamp,
 }
 
+impl Stop {
+    /// When its cache no longer holds the conversation.
+    pub(crate) fn cold_at(&self, policy: &Stickiness) -> Timestamp {
+        self.at.plus(policy.cache_lifetime)
+    }
+}
+
 /// The accounts whose caches hold a conversation, most recently served first. Never empty while
 /// it is in the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +96,7 @@ impl Trail {
         let mut current = self.clone();
         let recent = self.stops.first().map(|stop| stop.slot);
         current.stops.retain(|stop| {
-            let warm = Some(stop.slot) == recent || !stop.at.is_over(policy.cache_lifetime, now);
+            let warm = Some(stop.slot) == recent || now < stop.cold_at(policy);
             warm && !left(stop.slot)
         });
         current.settle_home();
@@ -107,7 +114,7 @@ impl Trail {
         policy: &Stickiness,
     ) -> Option<Timestamp> {
         let index = self.stops.iter().position(|stop| stop.slot == slot)?;
-        let cold_at = self.stops[index].at.plus(policy.cache_lifetime);
+        let cold_at = self.stops[index].cold_at(policy);
         Some(if index == 0 { lapses } else { lapses.min(cold_at) })
     }
 
