@@ -1,0 +1,1 @@
+//! A gateway on `account-pool`.
