@@ -139,7 +139,7 @@ fn terms(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -
         .rank
         .terms
         .iter()
-        .map(|&term| (RankedBy::Term(term), rank::weigh(term, state, slot, query, view).value));
+        .map(|&term| (RankedBy::Term(term), rank::weigh(term, state, slot, query, view)));
     let terms = before.into_iter().chain(weighed);
     terms.map(|(term, value)| RankedTerm { term, value }).collect()
 }

@@ -66,6 +66,7 @@ mod hex;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
+mod index;
 #[cfg(feature = "journal")]
 pub mod journal;
 mod lease;

@@ -115,6 +115,13 @@ reasons! {
     BindingLimit = "binding_limit",
 }
 
+impl Reason {
+    /// What holds an account back for good whatever the request, and goes before what a request
+    /// rules out.
+    pub(crate) const STANDING: [Self; 4] =
+        [Self::Disabled, Self::Banned, Self::Maintenance, Self::Draining];
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -198,6 +205,17 @@ impl Tally {
     pub(crate) fn add(&mut self, reason: Reason) {
         let count = &mut self.counts[reason as usize];
         *count = count.saturating_add(1);
+    }
+
+    pub(crate) fn remove(&mut self, reason: Reason) {
+        let count = &mut self.counts[reason as usize];
+        *count = count.saturating_sub(1);
+    }
+
+    /// Adds `count` accounts.
+    pub(crate) fn add_many(&mut self, reason: Reason, more: u32) {
+        let count = &mut self.counts[reason as usize];
+        *count = count.saturating_add(more);
     }
 
     /// The accounts kept away for `reason`.

@@ -43,6 +43,9 @@ impl Caller {
         Some(Self { digest: digest(key), tenant: high_half(digest(tenant)) })
     }
 
+    /// Somebody, where it does not matter who.
+    pub(crate) const ANYBODY: Self = Self { digest: 0, tenant: 0 };
+
     /// The same caller, counted as one of `tenant`.
     #[must_use]
     pub fn of_tenant(mut self, tenant: &str) -> Self {

@@ -18,6 +18,7 @@ pub(crate) struct Roster {
     /// Places in the order of insertion.
     order: Vec<u32>,
     by_id: HashMap<AccountId, u32>,
+    touched: Touched,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,13 +27,41 @@ struct Place {
     state: Option<AccountState>,
 }
 
+/// The places whose account may have changed since somebody asked, each once.
+#[derive(Clone, Debug, Default)]
+struct Touched {
+    places: Vec<u32>,
+    marks: Vec<bool>,
+}
+
+impl PartialEq for Touched {
+    /// What is derived from the accounts, and when, makes no difference between rosters.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Touched {
+    fn note(&mut self, index: u32) {
+        let place = index as usize;
+        if self.marks.len() <= place {
+            self.marks.resize(place + 1, false);
+        }
+        if !std::mem::replace(&mut self.marks[place], true) {
+            self.places.push(index);
+        }
+    }
+}
+
 impl Roster {
     /// The roster of `accounts` in the order of insertion, each in its place; `None` unless their
-    /// places and the vacant ones are all places there are, once each, and the ids differ.
+    /// places and the vacant ones are all places there are, once each, their numbers grow and the
+    /// ids differ.
     pub(crate) fn of(accounts: Vec<(Slot, AccountState)>, vacant: &[Slot]) -> Option<Self> {
         let count = accounts.len() + vacant.len();
         let mut places: Vec<Option<Place>> = vec![None; count];
         let mut roster = Self::default();
+        let mut last_number = None;
         for slot in vacant {
             let place = places.get_mut(slot.index as usize)?;
             let vacated = Place { generation: slot.generation, state: None };
@@ -42,9 +71,12 @@ impl Roster {
         for (slot, state) in accounts {
             let place = places.get_mut(slot.index as usize)?;
             let is_new = roster.by_id.insert(state.id.clone(), slot.index).is_none();
+            let follows = last_number.is_none_or(|last| last < state.number);
+            last_number = Some(state.number);
             let taken = Place { generation: slot.generation, state: Some(state) };
-            (place.is_none() && is_new).then(|| *place = Some(taken))?;
+            (place.is_none() && is_new && follows).then(|| *place = Some(taken))?;
             roster.order.push(slot.index);
+            roster.touched.note(slot.index);
         }
         roster.places = places.into_iter().collect::<Option<_>>()?;
         Some(roster)
@@ -62,7 +94,9 @@ impl Roster {
 
     /// Adds an account at the end of the order; `None` when all places that can be numbered are
     /// taken. The id must be new.
-    pub(crate) fn insert(&mut self, state: AccountState) -> Option<Slot> {
+    pub(crate) fn insert(&mut self, mut state: AccountState) -> Option<Slot> {
+        let is_first = self.order.is_empty();
+        state.number = if is_first { 0 } else { self.last_number().checked_add(1)? };
         let index = match self.vacant.pop() {
             Some(index) => index,
             None => {
@@ -73,19 +107,22 @@ impl Roster {
         };
         self.by_id.insert(state.id.clone(), index);
         self.order.push(index);
+        self.touched.note(index);
         let place = &mut self.places[index as usize];
         place.state = Some(state);
         Some(Slot { index, generation: place.generation })
     }
 
-    /// Takes an account out. Its slot is not given to another account. O(accounts).
+    /// Takes an account out. Its slot is not given to another account.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<AccountState> {
         let place = self.places.get_mut(slot.index as usize)?;
         let state = place.state.take_if(|_| place.generation == slot.generation)?;
         place.generation = place.generation.wrapping_add(1);
         self.by_id.remove(&state.id);
-        self.order.retain(|&index| index != slot.index);
+        let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
+        self.order.remove(self.order.partition_point(is_before));
         self.vacant.push(slot.index);
+        self.touched.note(slot.index);
         Some(state)
     }
 
@@ -99,22 +136,74 @@ impl Roster {
         place.state.as_ref().filter(|_| place.generation == slot.generation)
     }
 
+    /// The account at `slot`, to be changed: it counts as touched.
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
         let place = self.places.get_mut(slot.index as usize)?;
-        place.state.as_mut().filter(|_| place.generation == slot.generation)
+        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        self.touched.note(slot.index);
+        Some(state)
     }
 
     /// Changes every account.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut AccountState)) {
+        self.touch_all();
         self.places.iter_mut().filter_map(|place| place.state.as_mut()).for_each(change);
+    }
+
+    /// Counts all accounts as touched.
+    pub(crate) fn touch_all(&mut self) {
+        for &place in &self.order {
+            self.touched.note(place);
+        }
+    }
+
+    /// How many places are touched.
+    pub(crate) fn touched(&self) -> usize {
+        self.touched.places.len()
+    }
+
+    /// The places that are touched, each once.
+    pub(crate) fn touched_places(&self) -> &[u32] {
+        &self.touched.places
+    }
+
+    /// Counts no place as touched.
+    pub(crate) fn forget_touched(&mut self) {
+        for place in self.touched.places.drain(..) {
+            self.touched.marks[place as usize] = false;
+        }
+    }
+
+    /// The slot of the account in a place.
+    pub(crate) fn slot_at(&self, index: u32) -> Slot {
+        Slot { index, generation: self.places[index as usize].generation }
+    }
+
+    /// The account in a place.
+    pub(crate) fn at(&self, index: u32) -> Option<(Slot, &AccountState)> {
+        let place = self.places.get(index as usize)?;
+        Some((Slot { index, generation: place.generation }, place.state.as_ref()?))
+    }
+
+    /// The number of the account that was added last; 0 when there is none.
+    pub(crate) fn last_number(&self) -> u32 {
+        self.order.last().map_or(0, |&place| self.number(place))
+    }
+
+    /// The account of a number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<(Slot, &AccountState)> {
+        let rank = self.order.partition_point(|&place| self.number(place) < number);
+        let (slot, state) = self.at(*self.order.get(rank)?)?;
+        (state.number == number).then_some((slot, state))
     }
 
     /// All accounts in the order of their insertion.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &AccountState)> {
-        self.order.iter().filter_map(|&index| {
-            let place = &self.places[index as usize];
-            Some((Slot { index, generation: place.generation }, place.state.as_ref()?))
-        })
+        self.order.iter().filter_map(|&index| self.at(index))
+    }
+
+    fn number(&self, place: u32) -> u32 {
+        self.places[place as usize].state.as_ref().map_or(0, |state| state.number)
     }
 }
 

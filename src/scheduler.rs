@@ -21,6 +21,7 @@ use crate::account::{AccountError, AccountId, Status};
 use crate::config::{Config, ConfigError, Refresh};
 use crate::events::{Event, Events};
 use crate::grant::{Grant, Path, Preview, Ticket};
+use crate::index::Index;
 use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
 use crate::refusal::{Unavailable, WaitTicket};
@@ -33,6 +34,10 @@ use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::Timestamp;
+
+/// How many accounts may change before the index is brought up to date, at the latest: each
+/// command does its share, and none does all.
+const MAX_TOUCHED: usize = 64;
 
 /// The scheduler as a value: owns every account's state and answers synchronously.
 ///
@@ -66,6 +71,7 @@ pub struct Scheduler {
     config: Config,
     names: Names,
     roster: Roster,
+    index: Index,
     departed: Departed,
     leases: Leases,
     bindings: Bindings,
@@ -118,6 +124,7 @@ impl Scheduler {
             config,
             names,
             roster: Roster::default(),
+            index: Index::default(),
             departed: Departed::default(),
             leases: Leases::default(),
             bindings: Bindings::default(),
@@ -162,6 +169,7 @@ impl Scheduler {
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
+        self.refresh_index(now);
         let query = Query::new(request, &self.names);
         let decision = decide(&query, &self.view(now));
         self.note_sighting(decision.affair, now);
@@ -224,15 +232,43 @@ impl Scheduler {
             self.reap_silent(timeout, now);
         }
         self.lapse_bindings(now);
+        if self.roster.touched() > MAX_TOUCHED {
+            self.refresh_index(now);
+        }
         now
     }
 
+    /// Brings the index up to date.
+    fn refresh_index(&mut self, now: Timestamp) {
+        let view = View {
+            config: &self.config,
+            roster: &self.roster,
+            leases: &self.leases,
+            bindings: &self.bindings,
+            index: None,
+            origin: self.origin,
+            next_sequence: self.next_sequence,
+            vacated: None,
+            now,
+        };
+        if !self.index.is_current(&self.roster, now) {
+            self.index.refresh(&view);
+            self.roster.forget_touched();
+        }
+    }
+
     fn view(&self, now: Timestamp) -> View<'_> {
+        // What a command does first, a question can only take into account.
+        let timeout = self.config.lease_timeout;
+        let is_behind = timeout.is_some_and(|it| self.leases.silent(it, now).next().is_some())
+            || self.bindings.overdue(&self.config.sticky, now).next().is_some();
+        let is_current = !is_behind && self.index.is_current(&self.roster, now);
         View {
             config: &self.config,
             roster: &self.roster,
             leases: &self.leases,
             bindings: &self.bindings,
+            index: is_current.then_some(&self.index),
             origin: self.origin,
             next_sequence: self.next_sequence,
             vacated: None,

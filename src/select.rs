@@ -3,6 +3,7 @@
 pub(crate) mod conversation;
 pub(crate) mod decision;
 pub(crate) mod eligible;
+pub(crate) mod pass;
 pub(crate) mod query;
 pub(crate) mod rank;
 pub(crate) mod shard;
@@ -12,26 +13,25 @@ use self::conversation::{Found, bound_until, follow, look_up, require};
 use self::decision::{Affair, Choice, Decision};
 use self::eligible::judge;
 use self::query::{Query, View};
-use self::survey::survey;
+use self::survey::{choose, pin};
 use crate::grant::Path;
 use crate::refusal::{Lift, Reason, Rejection, Unavailable};
 use crate::request::Affinity;
 use crate::slot::Slot;
 
-/// Decides for a request. O(accounts), without allocation.
+/// Decides for a request, without allocation.
 pub(crate) fn decide(query: &Query<'_>, view: &View<'_>) -> Decision {
     if query.affinity == Affinity::Require {
         return require(query, view);
     }
     if !query.is_sticky(view.config) {
-        return Decision { outcome: survey(query, view, None).choose(), affair: Affair::None };
+        return Decision { outcome: choose(query, view, None), affair: Affair::None };
     }
     match look_up(query, view) {
         Found::Binding(key, binding) => follow(key, binding, query, view),
         Found::Nothing(affair) => {
-            let survey = survey(query, view, None);
             let strict = view.config.sticky.strict_pin();
-            let outcome = if strict { survey.pin() } else { survey.choose() };
+            let outcome = if strict { pin(query, view) } else { choose(query, view, None) };
             Decision { outcome, affair }
         }
     }

@@ -59,12 +59,21 @@ impl SlidingSum {
 
     /// The sum over `(now − span, now]`.
     pub(crate) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
+        self.total() - self.total_before(self.left(span, now))
+    }
+
+    /// When the next amount leaves the span.
+    pub(crate) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
+        self.entries.get(self.left(span, now)).map(|entry| entry.at.plus(span))
+    }
+
+    /// How many entries have left the span.
+    fn left(&self, span: Millis, now: Timestamp) -> usize {
         let has_left = |entry: &Entry| entry.at.is_over(span, now);
-        let left = match self.entries.front() {
+        match self.entries.front() {
             Some(oldest) if has_left(oldest) => self.entries.partition_point(has_left),
             _ => 0,
-        };
-        self.total() - self.total_before(left)
+        }
     }
 
     /// When the sum will first be at most `allowed`, which it is not now.

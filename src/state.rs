@@ -29,6 +29,8 @@ pub(crate) struct AccountState {
     pub(crate) id: AccountId,
     /// Hash of the id: the account's place in rendezvous hashing, and the source of its jitter.
     pub(crate) hash: u64,
+    /// Its number in the order of insertion, smaller than those of accounts added later.
+    pub(crate) number: u32,
     pub(crate) added_at: Timestamp,
     pub(crate) max_in_flight: Option<u32>,
     pub(crate) tier: u8,
@@ -54,6 +56,7 @@ impl AccountState {
         let mut state = Self {
             hash: u64::try_from(digest(account.id.as_str()) >> 64).unwrap_or_default(),
             id: account.id,
+            number: 0,
             added_at: now,
             max_in_flight: None,
             tier: 0,

@@ -7,10 +7,9 @@ use super::accounts::BlockScope;
 use crate::account::{AccountId, RateLimit, Status};
 use crate::explain::{Explanation, explain};
 use crate::outcome::QuotaWindow;
-use crate::refusal::{Dimension, Lift};
+use crate::refusal::Dimension;
 use crate::request::Request;
 use crate::select::query::Query;
-use crate::state::AccountState;
 use crate::state::breaker::Phase;
 use crate::state::cooldown::{Block, Target};
 use crate::state::usage::UsageTotals;
@@ -242,22 +241,9 @@ impl Scheduler {
         let now = now.max(self.now);
         let timeout = self.config.lease_timeout;
         let reaping = timeout.and_then(|timeout| self.leases.next_silent(timeout, now));
-        let accounts = self.roster.iter().flat_map(|(_, state)| self.deadlines(state, now));
+        let view = self.view(now);
+        let accounts = self.roster.iter().filter_map(|(_, state)| view.next_lift(state));
         accounts.chain(reaping).filter(|&deadline| deadline > now).min()
-    }
-
-    fn deadlines<'a>(
-        &'a self,
-        state: &'a AccountState,
-        now: Timestamp,
-    ) -> impl Iterator<Item = Timestamp> + 'a {
-        let lifts = [
-            state.windows.request_lift(now),
-            state.windows.token_lift(0, now),
-            state.breaker.lift(&self.config.breaker, self.config.lease_timeout, now),
-        ];
-        let blocks = state.cooldowns.live(now).map(|block| block.until);
-        blocks.chain(lifts.into_iter().filter_map(Lift::deadline))
     }
 
     fn block_view(&self, block: &Block) -> BlockView {

@@ -123,6 +123,7 @@ impl Reader<'_> {
             .selectors(saved.selectors.clone())
             .blocked_models(saved.blocked_models.clone());
         let mut state = AccountState::new(account, &mut self.names, saved.added_at);
+        state.number = saved.number;
         state.set_standing(saved.status);
         state.maintenance = saved.maintenance;
         state.draining = saved.draining;

@@ -54,6 +54,7 @@ impl Scheduler {
         SavedAccount {
             id: state.id.clone(),
             place: slot.into(),
+            number: state.number,
             added_at: state.added_at,
             plan: plan(state),
             models: state.models.declared(&self.names),

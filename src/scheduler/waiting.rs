@@ -35,6 +35,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
+        self.refresh_index(now);
         let is_first = request.waited.is_none();
         loop {
             let query = Query::new(request, &self.names);

@@ -7,7 +7,7 @@ use crate::refusal::{Dimension, Lift, Reason, Rejection, Unavailable, Wait, Wait
 use crate::select::decision::{Affair, Choice, Decision, Sighting};
 use crate::select::eligible::eligible;
 use crate::select::query::{Query, View};
-use crate::select::survey::survey;
+use crate::select::survey::choose;
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::sticky::trail::Trail;
@@ -150,7 +150,7 @@ pub(super) fn follow(
     let bound = (!gone).then(|| (&trail, lapses_if_refused(binding, view)));
     let counted = binding.trail.first(policy.order);
     let vacated = counted.filter(|_| gone || trail.first(policy.order) != counted);
-    let outcome = survey(query, &View { vacated, ..*view }, bound).choose();
+    let outcome = choose(query, &View { vacated, ..*view }, bound);
     let trail = (!gone).then_some(trail);
     Decision { outcome, affair: Affair::Found { key, trail, result: Sighting::ColdMove } }
 }
@@ -205,7 +205,7 @@ fn relief(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> Option<Ch
     if !state.fallback_only {
         return None;
     }
-    let choice = survey(query, view, None).choose().ok()?;
+    let choice = choose(query, view, None).ok()?;
     let relieves = view.roster.get(choice.slot).is_some_and(|other| !other.fallback_only);
     (relieves && choice.path != Path::Degraded).then_some(choice)
 }
@@ -262,7 +262,7 @@ fn refuse_elsewhere(
     view: &View<'_>,
 ) -> Unavailable {
     let lapses = lapses_if_refused(binding, view);
-    let elsewhere = match survey(query, view, None).choose() {
+    let elsewhere = match choose(query, view, None) {
         Ok(_) => Some(lapses),
         Err(refusal) => refusal.retry_at.map(|retry_at| retry_at.max(lapses)),
     };

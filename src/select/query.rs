@@ -2,6 +2,7 @@
 
 use crate::account::AccountId;
 use crate::config::Config;
+use crate::index::Index;
 use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
 use crate::refusal::{Dimension, Lift, WaitTicket};
@@ -93,6 +94,8 @@ pub(crate) struct View<'a> {
     pub(crate) roster: &'a Roster,
     pub(crate) leases: &'a Leases,
     pub(crate) bindings: &'a Bindings,
+    /// The index, where it is current.
+    pub(crate) index: Option<&'a Index>,
     /// What tickets are marked with.
     pub(crate) origin: u32,
     /// The number of the next ticket.
@@ -121,6 +124,18 @@ impl View<'_> {
         let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
         let gone = here.count() + usize::from(self.vacated == Some(slot));
         state.load.bound.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
+    }
+
+    /// When the first condition ends by time alone that keeps an account from requests of any
+    /// name: a block ends, a full window frees a slot, a breaker lets a probe pass.
+    pub(crate) fn next_lift(&self, state: &AccountState) -> Option<Timestamp> {
+        let lifts = [
+            state.windows.request_lift(self.now),
+            state.windows.token_lift(0, self.now),
+            self.breaker_lift(state),
+        ];
+        let blocks = state.cooldowns.live(self.now).map(|block| block.until);
+        blocks.chain(lifts.into_iter().filter_map(Lift::deadline)).min()
     }
 
     /// What lets an account's breaker pass the next request.

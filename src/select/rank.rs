@@ -1,6 +1,6 @@
 //! The order among eligible accounts: one packed key each, smaller is better.
 
-use crate::config::{Recency, Term, Ties};
+use crate::config::{Config, Recency, Term, Ties};
 use crate::names::Named;
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
@@ -27,27 +27,50 @@ impl RankKey {
     }
 }
 
-/// The value of one term, with the bits that it may take.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Weighed {
-    pub(crate) value: u64,
-    bits: u32,
-}
-
 /// The key of an account for a request.
 pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> RankKey {
     let Precedence { fallback_only, past_soft_limit } = precedence(state, view);
     let mut merit = u128::from(fallback_only) << 1 | u128::from(past_soft_limit);
     let mut recency = 0;
     for &term in &view.config.rank.terms {
-        let Weighed { value, bits } = weigh(term, state, slot, query, view);
+        let value = weigh(term, state, slot, query, view);
         if term == Term::Recency {
             recency = value;
         } else {
+            let bits = bits(term);
             merit = merit << bits | u128::from(value.min((1 << bits) - 1));
         }
     }
     RankKey { merit, recency }
+}
+
+/// What one more in a term adds to the merit; 0 when the order does not look at it.
+pub(crate) fn unit(term: Term, config: &Config) -> u128 {
+    let terms = &config.rank.terms;
+    let Some(index) = terms.iter().position(|&other| other == term) else {
+        return 0;
+    };
+    terms[index + 1..].iter().fold(1, |unit, &after| unit << bits(after))
+}
+
+/// Whether a term of trouble would be zero.
+pub(crate) fn is_calm(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
+    trouble(state, query, view) == 0
+}
+
+/// How many bits of the merit a term takes; recency has its own part of the key.
+fn bits(term: Term) -> u32 {
+    match term {
+        Term::ModelCooldown => 1,
+        Term::Trouble => 6,
+        Term::Quota => 7,
+        Term::Tier => 8,
+        Term::InFlight | Term::BoundCallers => 16,
+        Term::WeightedInFlight => 20,
+        Term::QuotaReset => 32,
+        Term::Headroom => 33,
+        Term::Recency => 0,
+    }
 }
 
 /// What goes before all configured terms; an account for which it is not the case is better.
@@ -73,30 +96,29 @@ pub(crate) fn weigh(
     slot: Slot,
     query: &Query<'_>,
     view: &View<'_>,
-) -> Weighed {
+) -> u64 {
     let now = view.now;
-    let (value, bits) = match term {
-        Term::ModelCooldown => (u64::from(has_unnamed_cooldown(state, query, view)), 1),
-        Term::Tier => (state.tier.into(), 8),
-        Term::InFlight => (in_flight_steps(view.in_flight(state, slot), view), 16),
+    match term {
+        Term::ModelCooldown => has_unnamed_cooldown(state, query, view).into(),
+        Term::Tier => state.tier.into(),
+        Term::InFlight => in_flight_steps(view.in_flight(state, slot), view),
         Term::WeightedInFlight => {
             let steps = in_flight_steps(view.in_flight(state, slot), view);
-            (steps * 256_000 / u64::from(state.weight), 20)
+            steps * 256_000 / u64::from(state.weight)
         }
-        Term::Trouble => (trouble(state, query, view), 6),
-        Term::Quota => (quota_steps_missing(state, view), 7),
-        Term::Headroom => (FULL_HEADROOM - coarse_headroom(state, view), 33),
-        Term::BoundCallers => (view.bound(state, slot).into(), 16),
+        Term::Trouble => trouble(state, query, view),
+        Term::Quota => quota_steps_missing(state, view),
+        Term::Headroom => FULL_HEADROOM - coarse_headroom(state, view),
+        Term::BoundCallers => view.bound(state, slot).into(),
         Term::QuotaReset => {
             let reset = state.quota.next_reset(now).map(|reset| reset.as_millis() / 1_000);
-            (reset.unwrap_or(u64::MAX), 32)
+            reset.unwrap_or(u64::MAX)
         }
         Term::Recency => match view.config.rank.recency {
-            Recency::Turn => (state.load.turn, 64),
-            Recency::Millisecond => (state.load.last_used.as_millis(), 64),
+            Recency::Turn => state.load.turn,
+            Recency::Millisecond => state.load.last_used.as_millis(),
         },
-    };
-    Weighed { value, bits }
+    }
 }
 
 /// Whether the account has a live cooldown that the request might meet, because it does not say

@@ -3,32 +3,81 @@
 use std::cmp::Ordering;
 
 use crate::request::Caller;
-use crate::state::AccountState;
+use crate::select::survey::{Share, Survey, Tied};
 
 /// The index of a caller's account among `tied`, in the order of insertion.
 pub(crate) fn modulo(caller: Caller, tied: u32) -> u32 {
     caller.prefix() % tied.max(1)
 }
 
-/// How strongly a caller is drawn to an account; the smallest value has it. Accounts get callers
-/// in proportion to their weights, and one that leaves takes only its own callers with it.
+/// The place of the account at an index among those that tie with the best, in the order of insertion.
+pub(super) fn nth(index: u32, tied: u32, survey: &impl Survey) -> Option<u32> {
+    let (mut range, mut left, mut index) = (survey.whole(), tied, index);
+    while left > COMPARED {
+        let mut shares = (0_u32..).zip(survey.shares(range));
+        let (digit, share) = shares.find(|(_, share)| {
+            let is_here = index < share.tied;
+            index -= if is_here { 0 } else { share.tied };
+            is_here
+        })?;
+        (range, left) = (range.below(digit)?, share.tied);
+    }
+    let mut found = None;
+    survey.each_tied(range, &mut |tied| {
+        if index == 0 {
+            found = found.or(Some(tied.place));
+        }
+        index = index.saturating_sub(1);
+    });
+    found
+}
+
+/// How many accounts are looked at one by one.
+pub(crate) const COMPARED: u32 = 64;
+
+/// The place of the account to which a caller is drawn most, among those that tie with the best.
 ///
-/// Weighted rendezvous hashing: for a hash h, uniform in (0, 1], the account with the smallest
-/// −ln(h) ÷ weight wins. The logarithm is taken in integers, so that every machine agrees.
-pub(crate) fn distance(caller: Caller, state: &AccountState) -> Distance {
-    Distance { hash: mix(caller.hash() ^ state.hash), weight: state.weight }
+/// Accounts get callers in proportion to their weights, and one that leaves takes only its own
+/// callers with it. Among more than 64 that holds for parts of 16, 256, … accounts in
+/// the order of insertion first, each with the weights of those that tie; then the part that
+/// loses an account also loses a few callers to the others, about as many as the account had.
+pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
+    let (mut range, mut left) = (survey.whole(), tied);
+    while left > COMPARED {
+        let shares = (0_u32..).zip(survey.shares(range)).filter(|(_, share)| share.tied > 0);
+        let place =
+            |&(digit, share): &(u32, Share)| distance(caller, mix(range.id(digit)), share.weight);
+        let (digit, share) = shares.min_by(|one, other| place(one).cmp(&place(other)))?;
+        (range, left) = (range.below(digit)?, share.tied);
+    }
+    let mut nearest: Option<(Distance, u32)> = None;
+    survey.each_tied(range, &mut |Tied { place, hash, weight, .. }| {
+        let distance = distance(caller, hash, weight);
+        if nearest.is_none_or(|(so_far, _)| distance < so_far) {
+            nearest = Some((distance, place));
+        }
+    });
+    nearest.map(|(_, place)| place)
+}
+
+/// How strongly a caller is drawn to something of that hash and weight; the smallest has it.
+///
+/// Weighted rendezvous hashing: for a hash h, uniform in (0, 1], the smallest −ln(h) ÷ weight
+/// wins. The logarithm is taken in integers, so that every machine agrees.
+pub(super) fn distance(caller: Caller, hash: u64, weight: u64) -> Distance {
+    Distance { hash: mix(caller.hash() ^ hash), weight }
 }
 
 /// Compares by the logarithm over the weight; among equal ones the larger hash is nearer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Distance {
+pub(super) struct Distance {
     hash: u64,
-    weight: u32,
+    weight: u64,
 }
 
 impl Distance {
     fn scaled(self) -> u128 {
-        u128::from(negative_log2(self.hash)) * 1_000_000_000 / u128::from(self.weight)
+        u128::from(negative_log2(self.hash)) * 1_000_000_000_000 / u128::from(self.weight.max(1))
     }
 }
 
@@ -52,7 +101,7 @@ impl PartialOrd for Distance {
 
 /// The finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
 /// Generators, 2014).
-fn mix(mut bits: u64) -> u64 {
+pub(crate) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

@@ -17,6 +17,8 @@ use crate::time::Timestamp;
 pub(crate) struct SavedAccount {
     pub(crate) id: AccountId,
     pub(crate) place: SavedPlace,
+    /// Its number in the order of insertion.
+    pub(crate) number: u32,
     pub(crate) added_at: Timestamp,
     pub(crate) plan: Plan,
     pub(crate) models: Entitlement,

@@ -47,6 +47,23 @@ impl Block {
         now < self.until
     }
 
+    /// Whether it is a throttle that a cap has cut.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.dimension == Dimension::Throttle && self.until < self.announced
+    }
+
+    /// Whether it is a cut throttle that is over for us but not for the upstream.
+    pub(crate) fn is_past_cap(&self, now: Timestamp) -> bool {
+        self.is_cut() && !self.is_live(now) && now < self.announced
+    }
+
+    /// When it next changes by time: at its end for us, then at that of the upstream.
+    pub(crate) fn changes_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let announced = Some(self.announced).filter(|_| self.is_cut());
+        let ends = [Some(self.until), announced].into_iter().flatten();
+        ends.filter(|&end| now < end).min()
+    }
+
     /// Whether its end is so long past that it says nothing any more.
     fn is_forgotten(&self, decay: Millis, now: Timestamp) -> bool {
         let ended = !self.is_live(now) && self.announced <= now;
@@ -149,12 +166,7 @@ impl Cooldowns {
 
     /// Whether a cut throttle on one of `targets` is over for us but not for the upstream.
     pub(crate) fn is_past_cap(&self, concerns: impl Fn(Target) -> bool, now: Timestamp) -> bool {
-        self.blocks.iter().any(|block| {
-            block.dimension == Dimension::Throttle
-                && !block.is_live(now)
-                && now < block.announced
-                && concerns(block.target)
-        })
+        self.blocks.iter().any(|block| block.is_past_cap(now) && concerns(block.target))
     }
 
     fn find(&self, target: Target, dimension: Dimension) -> Option<&Block> {

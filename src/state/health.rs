@@ -29,6 +29,11 @@ impl Health {
         self.events.sum(policy.window, now)
     }
 
+    /// When the next event leaves the window.
+    pub(crate) fn next_exit(&self, policy: &HealthPolicy, now: Timestamp) -> Option<Timestamp> {
+        self.events.next_exit(policy.window, now)
+    }
+
     /// The events that are remembered.
     pub(crate) fn events(&self) -> &SlidingSum {
         &self.events

@@ -67,6 +67,19 @@ impl Windows {
         self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
     }
 
+    /// The tokens that a request may be charged; `u64::MAX` without a limit.
+    pub(crate) fn tokens_left(&self, now: Timestamp) -> u64 {
+        self.token_limit
+            .map_or(u64::MAX, |limit| limit.limit.saturating_sub(self.tokens.sum(limit.per, now)))
+    }
+
+    /// When the next request or token leaves a window.
+    pub(crate) fn next_exit(&self, now: Timestamp) -> Option<Timestamp> {
+        let requests = self.limits.iter().map(|limit| self.requests.next_exit(limit.per, now));
+        let tokens = self.token_limit.iter().map(|limit| self.tokens.next_exit(limit.per, now));
+        requests.chain(tokens).flatten().min()
+    }
+
     /// Takes one request and `cost` tokens; says what was counted.
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Taken {
         if let Some(span) = self.request_span() {

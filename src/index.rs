@@ -1,0 +1,423 @@
+//! The index: what makes a selection cheap in a large pool.
+//!
+//! It answers what a pass over all accounts would ([`Pass`](crate::select::pass::Pass) is that
+//! pass, and the exact answer wherever the index has none), from summaries that are kept current:
+//!
+//! - **Kinds** ([`kind`]): accounts that are open to the same names, by their entitlement and by
+//!   the cooldowns that only some requests feel. A request looks at each kind once.
+//! - **Tries** ([`trie`]): per kind, who can serve ([`ranked`]: the smallest key and those that
+//!   tie with it) and who cannot ([`barred`]: reasons and deadlines), summed up over aligned
+//!   ranges of 16, 256, … accounts in the order of insertion.
+//! - **Deadlines** ([`due`]): when time alone changes what is known about an account.
+//!
+//! # Invariants
+//!
+//! An index is *current* at `now` when no account has been touched since the last
+//! [`refresh`](Index::refresh) and none is due. Then, for each account, `ranked` holds its key
+//! exactly when the predicate lets it serve the plain request, and `barred` the predicate's
+//! rejection when it does not. Both come from the same functions that the pass uses. The index is
+//! derived from the accounts: it is not part of a snapshot or of a comparison.
+//!
+//! # Costs
+//!
+//! | operation | cost |
+//! | --- | --- |
+//! | refresh | O(log accounts) for each account that was touched or is due |
+//! | recovery of many accounts at one instant | O(1) amortised for each, without looking at it |
+//! | best account, number of ties | O(kinds) |
+//! | the caller's place among the tied | O(log accounts) |
+//! | an excluded account | O(log accounts) |
+//! | refusal | O(kinds) |
+
+mod barred;
+mod due;
+mod kind;
+mod ranked;
+mod search;
+mod trie;
+
+pub(crate) use self::barred::Barred;
+use self::due::Deadlines;
+use self::kind::{Condition, Kind, plain};
+pub(crate) use self::ranked::{Ranked, TieMask};
+pub(crate) use self::search::Search;
+use self::trie::{Entry, Trie, height_for};
+pub(crate) use self::trie::{Range, Summary, WIDTH};
+use crate::refusal::{Dimension, Reason, Rejection, Tally};
+use crate::roster::Roster;
+use crate::select::eligible::eligible;
+use crate::select::query::View;
+use crate::select::rank;
+use crate::state::AccountState;
+use crate::state::cooldown::Target;
+use crate::time::Timestamp;
+
+/// How many kinds are told apart. In a pool of more, accounts of the kinds that came last are
+/// [loose](Index::loose), and selections pass over all accounts.
+const MAX_KINDS: usize = 1_024;
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    groups: Vec<Group>,
+    /// By place.
+    leaves: Vec<Leaf>,
+    /// The accounts' hashes, by place.
+    hashes: Vec<u64>,
+    deadlines: Deadlines,
+    height: u32,
+    ties: TieMask,
+    /// Accounts without a kind.
+    loose: usize,
+    /// Accounts with a limit of tokens.
+    token_limited: usize,
+    work: Work,
+}
+
+impl PartialEq for Index {
+    /// What is derived from the accounts makes no difference between schedulers.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The accounts of a kind.
+#[derive(Clone, Debug)]
+struct Group {
+    kind: Kind,
+    members: usize,
+    /// Every member; those that cannot serve as [`Ranked::EMPTY`].
+    ranked: Trie<Ranked>,
+    /// Those that cannot serve the plain request.
+    base: Bars,
+    /// Those that cannot serve a request that feels all conditions of the kind.
+    felt: Bars,
+}
+
+/// Accounts that cannot serve.
+#[derive(Clone, Debug)]
+struct Bars {
+    barred: Trie<Barred>,
+    tally: Tally,
+}
+
+/// What is known about the account in a place.
+#[derive(Clone, Debug)]
+struct Leaf {
+    group: Membership,
+    /// What it is worth while nothing bars it.
+    ranked: Ranked,
+    base: Option<Reason>,
+    felt: Option<Reason>,
+    /// When all that bars it ends at once.
+    free_at: Option<Timestamp>,
+    /// Until when time changes neither its key nor its kind.
+    same_until: Timestamp,
+    token_limited: bool,
+}
+
+/// Which group an account belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Membership {
+    /// There is no account.
+    Vacant,
+    Loose,
+    Of(u32),
+}
+
+/// Room for the work of a refresh, kept so that it is not allocated again.
+#[derive(Clone, Debug, Default)]
+struct Work {
+    places: Vec<u32>,
+    conditions: Vec<Condition>,
+    ranked: Changes<Ranked>,
+    base: Changes<Barred>,
+    felt: Changes<Barred>,
+}
+
+/// Entries to be set, by group.
+#[derive(Clone, Debug)]
+struct Changes<S> {
+    changes: Vec<(u32, Entry<S>)>,
+    run: Vec<Entry<S>>,
+}
+
+impl<S> Default for Changes<S> {
+    fn default() -> Self {
+        Self { changes: Vec::new(), run: Vec::new() }
+    }
+}
+
+impl<S: Copy> Changes<S> {
+    fn add(&mut self, group: u32, entry: Entry<S>) {
+        self.changes.push((group, entry));
+    }
+
+    /// Hands the entries over, group by group and in order.
+    fn drain(&mut self, mut set: impl FnMut(u32, &[Entry<S>])) {
+        self.changes.sort_unstable_by_key(|&(group, entry)| (group, entry.number));
+        for same in self.changes.chunk_by(|(one, _), (other, _)| one == other) {
+            self.run.extend(same.iter().map(|&(_, entry)| entry));
+            set(same[0].0, &self.run);
+            self.run.clear();
+        }
+        self.changes.clear();
+    }
+}
+
+impl Bars {
+    fn new(height: u32) -> Self {
+        Self { barred: Trie::new(height), tally: Tally::default() }
+    }
+
+    /// Counts a member for another reason than before.
+    fn recount(&mut self, before: Option<Reason>, now: Option<Reason>) {
+        if before != now {
+            before.into_iter().for_each(|reason| self.tally.remove(reason));
+            now.into_iter().for_each(|reason| self.tally.add(reason));
+        }
+    }
+
+    fn remove(&mut self, number: u32, reason: Option<Reason>) {
+        self.recount(reason, None);
+        self.barred.remove(number, ());
+    }
+}
+
+impl Default for Leaf {
+    fn default() -> Self {
+        Self {
+            group: Membership::Vacant,
+            ranked: Ranked::EMPTY,
+            base: None,
+            felt: None,
+            free_at: None,
+            same_until: Timestamp::MAX,
+            token_limited: false,
+        }
+    }
+}
+
+impl Index {
+    /// Whether it answers for `now`.
+    pub(crate) fn is_current(&self, roster: &Roster, now: Timestamp) -> bool {
+        roster.touched() == 0 && now < self.deadlines.first()
+    }
+
+    /// Makes it current at the view's time.
+    pub(crate) fn refresh(&mut self, view: &View<'_>) {
+        let ties = TieMask::under(view.config.rank.ties);
+        if self.ties != ties {
+            // Tries are joined by this rule, and a new configuration has touched all accounts.
+            *self = Self { ties, ..Self::default() };
+        }
+        for &place in view.roster.touched_places() {
+            self.look_at(place, view);
+        }
+        let mut due = std::mem::take(&mut self.work.places);
+        self.deadlines.take_due(view.now, &mut due);
+        for &place in &due {
+            if !self.set_free(place, view.now) {
+                self.look_at(place, view);
+            }
+        }
+        due.clear();
+        self.work.places = due;
+        self.carry_out();
+    }
+
+    /// Lets an account serve whose bars have all ended, if nothing else has changed.
+    fn set_free(&mut self, place: u32, now: Timestamp) -> bool {
+        let leaf = &mut self.leaves[place as usize];
+        let Membership::Of(index) = leaf.group else {
+            return false;
+        };
+        let group = &mut self.groups[index as usize];
+        let is_free = leaf.free_at.is_some_and(|free_at| free_at <= now);
+        if !is_free || leaf.same_until <= now || group.kind.has_conditions() {
+            return false;
+        }
+        group.base.recount(leaf.base.take(), None);
+        leaf.free_at = None;
+        let Leaf { ranked, same_until, .. } = *leaf;
+        let number = ranked.first;
+        self.work.ranked.add(index, Entry { number, place, summary: ranked });
+        self.work.base.add(index, Entry { number, place, summary: Barred::EMPTY });
+        self.deadlines.set(place, same_until);
+        true
+    }
+
+    /// Notes what is known about the account in a place.
+    fn look_at(&mut self, place: u32, view: &View<'_>) {
+        if self.leaves.len() <= place as usize {
+            self.leaves.resize_with(place as usize + 1, Leaf::default);
+            self.hashes.resize(place as usize + 1, 0);
+        }
+        let Some((slot, state)) = view.roster.at(place) else {
+            self.forget(place);
+            self.deadlines.set(place, Timestamp::MAX);
+            return;
+        };
+        let mut conditions = std::mem::take(&mut self.work.conditions);
+        kind::conditions(state, slot, view, &mut conditions);
+        let group = self.group_of(place, state, &conditions, view);
+        self.work.conditions = conditions;
+        let leaf = &self.leaves[place as usize];
+        let joins = leaf.group != group || leaf.ranked.first != state.number;
+        if joins {
+            self.forget(place);
+            self.join(place, group, state);
+        }
+        self.hashes[place as usize] = state.hash;
+        let leaf = &mut self.leaves[place as usize];
+        self.token_limited -= usize::from(leaf.token_limited);
+        leaf.token_limited = state.windows.token_usage(view.now).is_some();
+        self.token_limited += usize::from(leaf.token_limited);
+        let same_until = same_until(state, view).unwrap_or(Timestamp::MAX);
+        let Membership::Of(index) = group else {
+            self.deadlines.set(place, same_until);
+            return;
+        };
+
+        let number = state.number;
+        let plain = plain();
+        let base = eligible(state, slot, false, &plain, view).err();
+        let feeling = self.groups[index as usize].kind.feeling();
+        let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
+        let ranked = Ranked {
+            key: rank::key(state, slot, &plain, view),
+            first: number,
+            tied: 1,
+            weight: state.weight.into(),
+            tokens: state.windows.tokens_left(view.now),
+        };
+        let barred_until = base.and_then(|_| view.next_lift(state));
+        let leaf = &mut self.leaves[place as usize];
+        let group = &mut self.groups[index as usize];
+        group.base.recount(leaf.base, base.map(|it| it.reason));
+        group.felt.recount(leaf.felt, felt.map(|it| it.reason));
+        let entry =
+            |rejection: &Rejection| Entry { number, place, summary: Barred::by(rejection, number) };
+        let none = Entry { number, place, summary: Barred::EMPTY };
+        // One that joins gets its entries at once, so that a later rejection allocates nothing.
+        if joins || base.is_some() || leaf.base.is_some() {
+            self.work.base.add(index, base.as_ref().map_or(none, entry));
+        }
+        if (joins && group.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
+            self.work.felt.add(index, felt.as_ref().map_or(none, entry));
+        }
+        let summary = if base.is_none() { ranked } else { Ranked::EMPTY };
+        self.work.ranked.add(index, Entry { number, place, summary });
+        leaf.ranked = ranked;
+        leaf.base = base.map(|it| it.reason);
+        leaf.felt = felt.map(|it| it.reason);
+        leaf.free_at =
+            base.and_then(|it| it.lift.deadline()).filter(|&it| Some(it) == barred_until);
+        leaf.same_until = same_until;
+        self.deadlines.set(place, barred_until.map_or(same_until, |end| end.min(same_until)));
+    }
+
+    /// Takes the account in a place out of its group.
+    fn forget(&mut self, place: u32) {
+        let leaf = std::mem::take(&mut self.leaves[place as usize]);
+        self.token_limited -= usize::from(leaf.token_limited);
+        match leaf.group {
+            Membership::Vacant => {}
+            Membership::Loose => self.loose -= 1,
+            Membership::Of(index) => {
+                // What is to be set there must not come after.
+                self.carry_out();
+                let group = &mut self.groups[index as usize];
+                group.members -= 1;
+                group.ranked.remove(leaf.ranked.first, self.ties);
+                group.base.remove(leaf.ranked.first, leaf.base);
+                group.felt.remove(leaf.ranked.first, leaf.felt);
+            }
+        }
+    }
+
+    /// Puts the account in a place into a group.
+    fn join(&mut self, place: u32, membership: Membership, state: &AccountState) {
+        let leaf = &mut self.leaves[place as usize];
+        leaf.group = membership;
+        leaf.ranked.first = state.number;
+        match membership {
+            Membership::Vacant => {}
+            Membership::Loose => self.loose += 1,
+            Membership::Of(group) => self.groups[group as usize].members += 1,
+        }
+        let height = height_for(state.number);
+        if height > self.height {
+            self.height = height;
+            for group in &mut self.groups {
+                group.ranked.grow(height);
+                group.base.barred.grow(height);
+                group.felt.barred.grow(height);
+            }
+        }
+    }
+
+    /// The group of an account: the one that it is in, one that fits, a new one or none.
+    fn group_of(
+        &mut self,
+        place: u32,
+        state: &AccountState,
+        conditions: &[Condition],
+        view: &View<'_>,
+    ) -> Membership {
+        let fits = |group: &Group| group.kind.fits(state, conditions, view);
+        if let Membership::Of(index) = self.leaves[place as usize].group
+            && fits(&self.groups[index as usize])
+        {
+            return Membership::Of(index);
+        }
+        let number = |index| u32::try_from(index).expect("there are few groups");
+        if let Some(index) = self.groups.iter().position(fits) {
+            return Membership::Of(number(index));
+        }
+        let height = self.height.max(height_for(state.number));
+        let group = Group {
+            kind: Kind::new(state, conditions, view),
+            members: 0,
+            ranked: Trie::new(height),
+            base: Bars::new(height),
+            felt: Bars::new(height),
+        };
+        if self.groups.len() < MAX_KINDS {
+            self.groups.push(group);
+            return Membership::Of(number(self.groups.len() - 1));
+        }
+        match self.groups.iter().position(|group| group.members == 0) {
+            Some(index) => {
+                self.groups[index] = group;
+                Membership::Of(number(index))
+            }
+            None => Membership::Loose,
+        }
+    }
+
+    /// Brings the tries up to date.
+    fn carry_out(&mut self) {
+        let (groups, ties) = (&mut self.groups, self.ties);
+        self.work.ranked.drain(|group, entries| groups[group as usize].ranked.set(entries, ties));
+        self.work.base.drain(|group, entries| groups[group as usize].base.barred.set(entries, ()));
+        self.work.felt.drain(|group, entries| groups[group as usize].felt.barred.set(entries, ()));
+    }
+}
+
+/// When time alone next changes an account's key, its kind or the tokens that it has left.
+fn same_until(state: &AccountState, view: &View<'_>) -> Option<Timestamp> {
+    let now = view.now;
+    // Most cooldowns of the whole account show in the rejection alone.
+    let shown = state.cooldowns.all().filter(|block| {
+        let only_bars = block.target == Target::Account && block.dimension != Dimension::Quota;
+        !(only_bars && block.is_live(now) && !block.is_cut())
+    });
+    let blocks = shown.filter_map(|block| block.changes_at(now));
+    let others = [
+        state.windows.next_exit(now),
+        state.health.next_exit(&view.config.health, now),
+        state.quota.next_reset(now),
+    ];
+    blocks.chain(others.into_iter().flatten()).min()
+}

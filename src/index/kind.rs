@@ -1,0 +1,229 @@
+//! What tells accounts apart for a request's names: accounts of one kind are open to the same
+//! requests, their own trouble and load aside.
+
+use crate::account::AccountId;
+use crate::config::{Config, Term};
+use crate::names::{NameId, Named};
+use crate::refusal::{Dimension, Reason};
+use crate::request::{Affinity, Caller};
+use crate::select::query::{Query, View};
+use crate::select::rank::{self, RankKey};
+use crate::slot::Slot;
+use crate::state::cooldown::Target;
+use crate::state::{AccountState, NameFilter};
+
+/// Something that holds for an account, but not for every request.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Condition {
+    /// A cooldown of that model.
+    Model(NameId),
+    /// A cooldown of that selector.
+    Selector(NameId),
+    /// A cooldown of the account's quota, which only metered models feel.
+    Quota,
+    /// As many bound callers as are allowed, which only callers that might be bound feel.
+    BindingLimit,
+    /// A cut throttle of that model that is over for us, but not for the upstream.
+    PastCapModel(NameId),
+    /// The same of a selector.
+    PastCapSelector(NameId),
+}
+
+/// A kind of accounts.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    models: NameFilter,
+    selectors: NameFilter,
+    blocked_models: Vec<NameId>,
+    /// In order, each once.
+    conditions: Vec<Condition>,
+    /// Whether the accounts have no other trouble, so that a throttle past its cap shows in their
+    /// keys; said only where there is one.
+    calm: bool,
+}
+
+/// Which conditions of a kind a request feels.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Felt {
+    None,
+    All,
+    Some,
+}
+
+/// The conditions of an account, in order, each once.
+pub(crate) fn conditions(
+    state: &AccountState,
+    slot: Slot,
+    view: &View<'_>,
+    into: &mut Vec<Condition>,
+) {
+    into.clear();
+    for block in state.cooldowns.all() {
+        let past_cap = block.is_past_cap(view.now);
+        into.extend(match (block.target, block.is_live(view.now)) {
+            (Target::Model(model), true) => Some(Condition::Model(model)),
+            (Target::Selector(selector), true) => Some(Condition::Selector(selector)),
+            (Target::Account, true) if block.dimension == Dimension::Quota => {
+                Some(Condition::Quota)
+            }
+            (Target::Model(model), false) if past_cap => Some(Condition::PastCapModel(model)),
+            (Target::Selector(name), false) if past_cap => Some(Condition::PastCapSelector(name)),
+            _ => None,
+        });
+    }
+    let limit = view.config.sticky.binding_limit.filter(|limit| limit.refuse);
+    if limit.is_some_and(|limit| view.bound(state, slot) >= limit.callers) {
+        into.push(Condition::BindingLimit);
+    }
+    into.sort_unstable();
+    into.dedup();
+}
+
+/// The request that no condition of any kind concerns: it names nothing, draws on no quota and is
+/// nobody's.
+pub(crate) fn plain() -> Query<'static> {
+    const NOBODY: &[AccountId] = &[];
+    Query {
+        caller: None,
+        model: Named::Absent,
+        selector: Named::Absent,
+        metered: false,
+        excluded: NOBODY,
+        cost: 0,
+        affinity: Affinity::Prefer,
+        waited: None,
+    }
+}
+
+impl Kind {
+    /// The kind of an account with these conditions.
+    pub(crate) fn new(state: &AccountState, conditions: &[Condition], view: &View<'_>) -> Self {
+        Self {
+            models: state.models.clone(),
+            selectors: state.selectors.clone(),
+            blocked_models: state.blocked_models.clone(),
+            conditions: conditions.to_vec(),
+            calm: is_calm(state, conditions, view),
+        }
+    }
+
+    /// Whether an account with these conditions is of this kind.
+    pub(crate) fn fits(
+        &self,
+        state: &AccountState,
+        conditions: &[Condition],
+        view: &View<'_>,
+    ) -> bool {
+        self.conditions == conditions
+            && self.models == state.models
+            && self.selectors == state.selectors
+            && self.blocked_models == state.blocked_models
+            && self.calm == is_calm(state, conditions, view)
+    }
+
+    pub(crate) fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// Why the accounts may never serve a request of these names; `None` when they may.
+    pub(crate) fn excludes(&self, query: &Query<'_>) -> Option<Reason> {
+        let model = query.model.id();
+        if model.is_some_and(|model| self.blocked_models.binary_search(&model).is_ok()) {
+            return Some(Reason::ModelBlocked);
+        }
+        let admits = self.models.admits(query.model) && self.selectors.admits(query.selector);
+        (!admits).then_some(Reason::NotEntitled)
+    }
+
+    /// Which of the conditions a request feels.
+    pub(crate) fn felt(&self, query: &Query<'_>, config: &Config) -> Felt {
+        let (mut felt, mut all) = (false, true);
+        for condition in &self.conditions {
+            let feels = match *condition {
+                Condition::Model(model) => query.concerns(Target::Model(model)),
+                Condition::Selector(selector) => query.concerns(Target::Selector(selector)),
+                Condition::Quota => query.metered,
+                Condition::BindingLimit => query.is_sticky(config),
+                Condition::PastCapModel(_) | Condition::PastCapSelector(_) => continue,
+            };
+            felt |= feels;
+            all &= feels;
+        }
+        match (felt, all) {
+            (false, _) => Felt::None,
+            (true, true) => Felt::All,
+            (true, false) => Felt::Some,
+        }
+    }
+
+    /// Whether callers that might be bound find these accounts full.
+    pub(crate) fn is_at_binding_limit(&self) -> bool {
+        self.conditions.contains(&Condition::BindingLimit)
+    }
+
+    /// A request that feels all conditions; `None` when there is none to feel, or no request can.
+    pub(crate) fn feeling(&self) -> Option<Query<'static>> {
+        let mut query = plain();
+        let mut feels = false;
+        for condition in &self.conditions {
+            let name = match *condition {
+                Condition::Model(model) => Some((&mut query.model, model)),
+                Condition::Selector(selector) => Some((&mut query.selector, selector)),
+                Condition::Quota => {
+                    query.metered = true;
+                    None
+                }
+                Condition::BindingLimit => {
+                    query.caller = Some(Caller::ANYBODY);
+                    None
+                }
+                Condition::PastCapModel(_) | Condition::PastCapSelector(_) => continue,
+            };
+            feels = true;
+            if let Some((named, name)) = name {
+                if *named != Named::Absent {
+                    return None;
+                }
+                *named = Named::Known(name);
+            }
+        }
+        feels.then_some(query)
+    }
+
+    /// The key that an account of this kind has for a request, from the one that it has for the
+    /// plain one.
+    pub(crate) fn key(&self, plain: RankKey, query: &Query<'_>, config: &Config) -> RankKey {
+        let mut merit = plain.merit;
+        let (mut unnamed, mut cooled, mut past_cap) = (false, false, false);
+        for condition in &self.conditions {
+            match *condition {
+                Condition::Model(_) => {
+                    cooled = true;
+                    unnamed |= query.model == Named::Absent;
+                }
+                Condition::Selector(_) => {
+                    cooled = true;
+                    unnamed |= query.selector == Named::Absent;
+                }
+                Condition::PastCapModel(model) => past_cap |= query.concerns(Target::Model(model)),
+                Condition::PastCapSelector(selector) => {
+                    past_cap |= query.concerns(Target::Selector(selector));
+                }
+                Condition::Quota | Condition::BindingLimit => {}
+            }
+        }
+        if cooled && !unnamed {
+            merit -= rank::unit(Term::ModelCooldown, config);
+        }
+        if past_cap && self.calm {
+            merit += rank::unit(Term::Trouble, config);
+        }
+        RankKey { merit, ..plain }
+    }
+}
+
+fn is_calm(state: &AccountState, conditions: &[Condition], view: &View<'_>) -> bool {
+    let past_cap =
+        |it: &Condition| matches!(it, Condition::PastCapModel(_) | Condition::PastCapSelector(_));
+    conditions.iter().any(past_cap) && rank::is_calm(state, &plain(), view)
+}

@@ -1,0 +1,287 @@
+//! A request's way through the index.
+
+use std::cmp::Ordering;
+
+use arrayvec::ArrayVec;
+
+use super::kind::Felt;
+use super::trie::Entry;
+use super::{Group, Index, Leaf, Membership, Range, Ranked, Summary, WIDTH};
+use crate::config::{Config, Term};
+use crate::refusal::{Reason, Unavailable};
+use crate::select::pass::{Pass, Refused, rejection};
+use crate::select::query::{Query, View};
+use crate::select::rank::RankKey;
+use crate::select::shard::COMPARED;
+use crate::select::survey::{Best, Share, Survey, Tied};
+use crate::slot::Slot;
+use crate::sticky::trail::Trail;
+use crate::time::Timestamp;
+
+/// How many accounts may be looked at apart from the summaries, and how many kinds may hold
+/// accounts that tie. A request that needs more passes over all accounts.
+const MAX_APART: usize = 32;
+
+/// What the index says about a request.
+pub(crate) struct Search<'a> {
+    index: &'a Index,
+    query: &'a Query<'a>,
+    view: &'a View<'a>,
+    /// The accounts that the summaries take for eligible and the request rules out.
+    ruled_out: Apart,
+    best: Option<(RankKey, u32)>,
+    tied: u32,
+    parts: ArrayVec<Part<'a>, MAX_APART>,
+}
+
+/// A group with accounts that tie with the best, and the key that these have there.
+struct Part<'a> {
+    number: u32,
+    group: &'a Group,
+    key: RankKey,
+}
+
+/// Accounts that are looked at apart from the summaries.
+#[derive(Default)]
+struct Apart {
+    /// By group and number.
+    accounts: ArrayVec<(u32, u32), MAX_APART>,
+    /// The numbers alone.
+    numbers: ArrayVec<u32, MAX_APART>,
+}
+
+impl Apart {
+    /// Adds an account; `None` when there is no room.
+    fn add(&mut self, account: (u32, u32)) -> Option<()> {
+        match self.accounts.binary_search(&account) {
+            Ok(_) => Some(()),
+            Err(index) => {
+                self.accounts.try_insert(index, account).ok()?;
+                self.numbers.try_insert(index, account.1).ok()
+            }
+        }
+    }
+
+    /// The numbers of those in a group, in order.
+    fn of(&self, group: u32) -> &[u32] {
+        if self.accounts.is_empty() {
+            return &[];
+        }
+        let start = self.accounts.partition_point(|&(other, _)| other < group);
+        let end = self.accounts.partition_point(|&(other, _)| other <= group);
+        &self.numbers[start..end]
+    }
+}
+
+impl<'a> Search<'a> {
+    /// Searches the index; `None` where it has no answer.
+    pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Option<Self> {
+        if index.loose > 0 || (view.vacated.is_some() && counts_bindings(view.config)) {
+            return None;
+        }
+        let ruled_out = Apart::default();
+        let parts = ArrayVec::new();
+        let mut search = Self { index, query, view, ruled_out, best: None, tied: 0, parts };
+        search.rule_out()?;
+        search.find_best()?;
+        Some(search)
+    }
+
+    /// Finds the accounts that the summaries take for eligible and the request rules out.
+    fn rule_out(&mut self) -> Option<()> {
+        for id in self.query.excluded {
+            if let Some(slot) = self.view.roster.find(id.as_str())
+                && let leaf = &self.index.leaves[slot.index as usize]
+                && leaf.base.is_none()
+                && let Membership::Of(group) = leaf.group
+            {
+                self.ruled_out.add((group, leaf.ranked.first))?;
+            }
+        }
+        let cost = self.query.cost;
+        if cost > 1 && self.index.token_limited > 0 {
+            let is_short = |summary: &Ranked| summary.tokens < cost;
+            for (number, group) in (0..).zip(&self.index.groups) {
+                if !is_short(group.ranked.whole()) || !self.serves(group) {
+                    continue;
+                }
+                let mut fits = Some(());
+                group.ranked.visit(group.ranked.range(), &[], &is_short, &mut |entry| {
+                    fits = fits.and_then(|()| self.ruled_out.add((number, entry.number)));
+                });
+                fits?;
+            }
+        }
+        Some(())
+    }
+
+    /// Compares the best of each group that serves the request.
+    fn find_best(&mut self) -> Option<()> {
+        let ties = self.index.ties;
+        for (number, group) in (0..).zip(&self.index.groups) {
+            let whole = group.ranked.without(self.ruled_out.of(number), ties);
+            if whole.tied == 0 {
+                continue;
+            }
+            let key = group.kind.key(whole.key, self.query, self.view.config);
+            let order =
+                self.best.map_or(Ordering::Less, |(best, _)| ties.of(key).cmp(&ties.of(best)));
+            if order == Ordering::Greater || !self.serves(group) {
+                continue;
+            }
+            if order == Ordering::Less {
+                self.parts.clear();
+                self.tied = 0;
+                self.best = None;
+            }
+            self.parts.try_push(Part { number, group, key: whole.key }).ok()?;
+            self.tied += whole.tied;
+            let candidate = (key, whole.first);
+            self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
+        }
+        Some(())
+    }
+
+    fn serves(&self, group: &Group) -> bool {
+        group.kind.excludes(self.query).is_none()
+            && group.kind.felt(self.query, self.view.config) == Felt::None
+    }
+
+    /// What all accounts come to when none is eligible; `None` where the index cannot tell.
+    fn refused(&self, bound: Option<(&Trail, Timestamp)>) -> Option<Refused> {
+        let (index, query, view) = (self.index, self.query, self.view);
+        if query.cost > 1 && index.token_limited > 0 {
+            return None;
+        }
+        let mut apart = Apart::default();
+        let excluded = query.excluded.iter().filter_map(|id| view.roster.find(id.as_str()));
+        let trail = bound.into_iter().flat_map(|(trail, _)| trail.stops());
+        let trail = trail.map(|stop| stop.slot).filter(|&slot| view.roster.get(slot).is_some());
+        for slot in excluded.chain(trail) {
+            let leaf = &index.leaves[slot.index as usize];
+            if let Membership::Of(group) = leaf.group {
+                apart.add((group, leaf.ranked.first))?;
+            }
+        }
+        let mut refused = Refused::default();
+        for (number, group) in (0..).zip(&index.groups) {
+            self.refuse_group(group, apart.of(number), &mut refused);
+        }
+        for &number in &apart.numbers {
+            self.refuse_account(number, bound, &mut refused);
+        }
+        Some(refused)
+    }
+
+    fn refuse_account(
+        &self,
+        number: u32,
+        bound: Option<(&Trail, Timestamp)>,
+        refused: &mut Refused,
+    ) {
+        let account = self.view.roster.numbered(number);
+        let rejection =
+            account.and_then(|(slot, state)| rejection(state, slot, bound, self.query, self.view));
+        rejection.iter().for_each(|rejection| refused.add(rejection, number));
+    }
+
+    /// Adds what the members of a group come to, but for those in `apart`.
+    fn refuse_group(&self, group: &Group, apart: &[u32], refused: &mut Refused) {
+        let felt = group.kind.felt(self.query, self.view.config);
+        let reason = |number: u32, of: fn(&Leaf) -> Option<Reason>| {
+            group.ranked.place(number).and_then(|place| of(&self.index.leaves[place as usize]))
+        };
+        if let Some(excluded) = group.kind.excludes(self.query) {
+            let full = group.kind.is_at_binding_limit() && self.query.is_sticky(self.view.config);
+            let other = if full { Reason::BindingLimit } else { excluded };
+            let mut tally = group.base.tally;
+            apart
+                .iter()
+                .filter_map(|&it| reason(it, |leaf| leaf.base))
+                .for_each(|it| tally.remove(it));
+            let mut others = group.members - apart.len();
+            for standing in Reason::STANDING {
+                let count = tally.count(standing);
+                refused.tally.add_many(standing, count);
+                others -= count as usize;
+            }
+            refused.tally.add_many(other, u32::try_from(others).unwrap_or(u32::MAX));
+            return;
+        }
+        let (bars, of): (_, fn(&Leaf) -> Option<Reason>) = match felt {
+            Felt::None => (&group.base, |leaf| leaf.base),
+            Felt::All => (&group.felt, |leaf| leaf.felt),
+            Felt::Some => {
+                group.ranked.visit(group.ranked.range(), apart, &|_| true, &mut |entry| {
+                    self.refuse_account(entry.number, None, refused);
+                });
+                return;
+            }
+        };
+        let mut tally = bars.tally;
+        apart.iter().filter_map(|&it| reason(it, of)).for_each(|it| tally.remove(it));
+        tally.iter().for_each(|(reason, count)| refused.tally.add_many(reason, count));
+        refused.barred = refused.barred.join(bars.barred.without(apart, ()), ());
+    }
+}
+
+impl Survey for Search<'_> {
+    fn best(&self) -> Option<Best> {
+        let (_, number) = self.best?;
+        let place = self.parts.iter().find_map(|part| part.group.ranked.place(number))?;
+        Some(Best { place, tied: self.tied })
+    }
+
+    fn shares(&self, range: Range) -> [Share; WIDTH] {
+        let ties = self.index.ties;
+        let mut shares = [Share::default(); WIDTH];
+        for part in &self.parts {
+            let left_out = self.ruled_out.of(part.number);
+            for (digit, summary) in part.group.ranked.children(range, left_out, ties) {
+                if summary.ties_with(part.key, ties) {
+                    shares[digit as usize].tied += summary.tied;
+                    shares[digit as usize].weight += summary.weight;
+                }
+            }
+        }
+        shares
+    }
+
+    fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied)) {
+        // The accounts of several groups are to be put into one order.
+        let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
+        for part in &self.parts {
+            let ties = |summary: &Ranked| summary.ties_with(part.key, self.index.ties);
+            let left_out = self.ruled_out.of(part.number);
+            part.group.ranked.visit(range, left_out, &ties, &mut |entry| {
+                let Entry { number, place, summary: Ranked { weight, .. } } = entry;
+                let hash = self.index.hashes[place as usize];
+                let account = Tied { number, place, hash, weight };
+                if self.parts.len() == 1 {
+                    visit(account);
+                } else {
+                    tied.push(account);
+                }
+            });
+        }
+        tied.sort_unstable_by_key(|account| account.number);
+        tied.into_iter().for_each(visit);
+    }
+
+    fn whole(&self) -> Range {
+        Range::up_to(self.view.roster.last_number())
+    }
+
+    fn refuse(&self, bound: Option<(&Trail, Timestamp)>) -> (Unavailable, Option<Slot>) {
+        match self.refused(bound) {
+            Some(refused) => refused.conclude(self.view),
+            None => Pass::new(self.query, self.view).refuse(bound),
+        }
+    }
+}
+
+/// Whether it makes a difference how many callers are bound to an account.
+fn counts_bindings(config: &Config) -> bool {
+    let refuses = config.sticky.binding_limit.is_some_and(|limit| limit.refuse);
+    refuses || config.rank.terms.contains(&Term::BoundCallers)
+}

@@ -1,0 +1,364 @@
+//! Summaries over accounts in the order of their insertion.
+
+/// What is known about a set of accounts, so that two sets that are side by side can be joined.
+pub(crate) trait Summary: Copy + PartialEq {
+    /// What joining depends on besides.
+    type Rules: Copy;
+    /// The summary of no account.
+    const EMPTY: Self;
+    /// The summary of both sets; the numbers of `self` come before those of `other`.
+    fn join(self, other: Self, rules: Self::Rules) -> Self;
+}
+
+/// An account's summary, with its number and place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<S> {
+    /// Its number in the order of insertion.
+    pub(crate) number: u32,
+    /// Its place in the roster.
+    pub(crate) place: u32,
+    pub(crate) summary: S,
+}
+
+/// A map from numbers to summaries that also holds the summary of every aligned range of 16,
+/// 256, 4 096, … numbers: a radix tree, 16 wide, of which only what is used is there.
+///
+/// Setting an entry costs O(height) joins of up to 16 summaries, and stops where nothing changes.
+/// All tries of an index are equally high, so that they can be walked side by side.
+#[derive(Clone, Debug)]
+pub(crate) struct Trie<S> {
+    nodes: Vec<Node<S>>,
+    vacant: Vec<u32>,
+    root: u32,
+    height: u32,
+    whole: S,
+}
+
+#[derive(Clone, Debug)]
+struct Node<S> {
+    /// The digits that have a child.
+    present: u16,
+    children: Vec<Child<S>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Child<S> {
+    summary: S,
+    /// The node below, or at the bottom the account's place.
+    below: u32,
+}
+
+/// A range of numbers: those whose digits above `level` are `prefix`. Its children are told apart
+/// by the digit at `level`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) prefix: u32,
+    pub(crate) level: u32,
+}
+
+/// How many children a range has.
+pub(crate) const WIDTH: usize = 1 << DIGIT_BITS;
+const DIGIT_BITS: u32 = 4;
+/// The height at which all numbers have room.
+const MAX_HEIGHT: u32 = u32::BITS / DIGIT_BITS;
+
+impl Range {
+    /// All numbers that a trie of this height has room for.
+    fn whole(height: u32) -> Self {
+        Self { prefix: 0, level: height - 1 }
+    }
+
+    /// A range with `number` and all before it.
+    pub(crate) fn up_to(number: u32) -> Self {
+        Self::whole(height_for(number))
+    }
+
+    /// What tells its part under `digit` from all other ranges.
+    pub(crate) fn id(self, digit: u32) -> u64 {
+        u64::from(self.level) << u32::BITS | u64::from(self.prefix << DIGIT_BITS | digit)
+    }
+
+    /// Which child a number belongs to, if it is in the range.
+    pub(crate) fn digit(self, number: u32) -> Option<usize> {
+        let above = number.checked_shr((self.level + 1) * DIGIT_BITS).unwrap_or(0);
+        (above == self.prefix).then(|| digit(number, self.level))
+    }
+
+    fn holds(self, number: u32, digit: u32) -> bool {
+        self.digit(number) == Some(digit as usize)
+    }
+
+    /// The range below a digit; `None` at the bottom.
+    pub(crate) fn below(self, digit: u32) -> Option<Self> {
+        let prefix = self.prefix << DIGIT_BITS | digit;
+        self.level.checked_sub(1).map(|level| Self { prefix, level })
+    }
+}
+
+/// The height of a trie that has room for `number`.
+pub(crate) fn height_for(number: u32) -> u32 {
+    let bits = u32::BITS - number.leading_zeros();
+    bits.div_ceil(DIGIT_BITS).clamp(1, MAX_HEIGHT)
+}
+
+fn digit(number: u32, level: u32) -> usize {
+    (number >> (level * DIGIT_BITS)) as usize % WIDTH
+}
+
+impl<S> Node<S> {
+    fn find(&self, digit: usize) -> Result<usize, usize> {
+        let before = self.present & ((1 << digit) - 1);
+        let index = before.count_ones() as usize;
+        if self.present & (1 << digit) == 0 { Err(index) } else { Ok(index) }
+    }
+
+    fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
+        let digits = (0..16).filter(|digit| self.present & (1 << digit) != 0);
+        digits.zip(&self.children)
+    }
+}
+
+impl<S: Summary> Node<S> {
+    fn summary(&self, rules: S::Rules) -> S {
+        self.children.iter().fold(S::EMPTY, |all, child| all.join(child.summary, rules))
+    }
+}
+
+impl<S: Summary> Trie<S> {
+    /// An empty trie.
+    pub(crate) fn new(height: u32) -> Self {
+        let root = Node { present: 0, children: Vec::new() };
+        Self { nodes: vec![root], vacant: Vec::new(), root: 0, height, whole: S::EMPTY }
+    }
+
+    /// Makes it higher.
+    pub(crate) fn grow(&mut self, height: u32) {
+        while self.height < height {
+            let below = self.root;
+            let child = Child { summary: self.whole, below };
+            self.root = self.new_node(Node { present: 1, children: vec![child] });
+            self.height += 1;
+        }
+    }
+
+    /// The range of all its numbers.
+    pub(crate) fn range(&self) -> Range {
+        Range::whole(self.height)
+    }
+
+    /// The summary of all entries.
+    pub(crate) fn whole(&self) -> &S {
+        &self.whole
+    }
+
+    /// Sets entries, which are in the order of their numbers.
+    pub(crate) fn set(&mut self, entries: &[Entry<S>], rules: S::Rules) {
+        if let Some(whole) = self.set_below(self.root, self.height - 1, entries, rules) {
+            self.whole = whole;
+        }
+    }
+
+    /// The new summary of a node, if one of its children has changed.
+    fn set_below(
+        &mut self,
+        node: u32,
+        level: u32,
+        mut entries: &[Entry<S>],
+        rules: S::Rules,
+    ) -> Option<S> {
+        let mut changed = false;
+        while let Some(first) = entries.first() {
+            let digit = digit(first.number, level);
+            let same = entries.iter().take_while(|it| self::digit(it.number, level) == digit);
+            let (here, others) = entries.split_at(if level == 0 { 1 } else { same.count() });
+            entries = others;
+            let index = self.child(node, digit, level, first.place);
+            let summary = if level == 0 {
+                Some(first.summary)
+            } else {
+                let below = self.nodes[node as usize].children[index].below;
+                self.set_below(below, level - 1, here, rules)
+            };
+            let child = &mut self.nodes[node as usize].children[index];
+            if let Some(summary) = summary.filter(|summary| *summary != child.summary) {
+                child.summary = summary;
+                changed = true;
+            }
+        }
+        changed.then(|| self.nodes[node as usize].summary(rules))
+    }
+
+    /// The index of the child under `digit`, which is made if there is none.
+    fn child(&mut self, node: u32, digit: usize, level: u32, place: u32) -> usize {
+        match self.nodes[node as usize].find(digit) {
+            Ok(index) => index,
+            Err(index) => {
+                let below = if level == 0 {
+                    place
+                } else {
+                    self.new_node(Node { present: 0, children: Vec::new() })
+                };
+                let node = &mut self.nodes[node as usize];
+                node.present |= 1 << digit;
+                node.children.insert(index, Child { summary: S::EMPTY, below });
+                index
+            }
+        }
+    }
+
+    /// Takes an entry out, with the nodes that only it needed.
+    pub(crate) fn remove(&mut self, number: u32, rules: S::Rules) {
+        self.whole = self.remove_below(self.root, self.height - 1, number, rules);
+    }
+
+    fn remove_below(&mut self, node: u32, level: u32, number: u32, rules: S::Rules) -> S {
+        let digit = digit(number, level);
+        if let Ok(index) = self.nodes[node as usize].find(digit) {
+            let below = self.nodes[node as usize].children[index].below;
+            let is_empty = level == 0 || {
+                let summary = self.remove_below(below, level - 1, number, rules);
+                self.nodes[node as usize].children[index].summary = summary;
+                self.nodes[below as usize].present == 0
+            };
+            if is_empty {
+                let parent = &mut self.nodes[node as usize];
+                parent.present &= !(1 << digit);
+                parent.children.remove(index);
+                if level > 0 {
+                    self.vacant.push(below);
+                }
+            }
+        }
+        self.nodes[node as usize].summary(rules)
+    }
+
+    fn new_node(&mut self, node: Node<S>) -> u32 {
+        if let Some(index) = self.vacant.pop() {
+            // The room of its children is kept.
+            let vacated = &mut self.nodes[index as usize];
+            vacated.present = node.present;
+            vacated.children.clear();
+            vacated.children.extend(node.children);
+            return index;
+        }
+        self.nodes.push(node);
+        u32::try_from(self.nodes.len() - 1).expect("fewer nodes than numbers")
+    }
+
+    /// The summary of all entries but those of `left_out`, numbers in order.
+    pub(crate) fn without(&self, left_out: &[u32], rules: S::Rules) -> S {
+        if left_out.is_empty() {
+            return self.whole;
+        }
+        let root = &self.nodes[self.root as usize];
+        self.without_below(root, self.range(), left_out, rules)
+    }
+
+    fn without_below(&self, node: &Node<S>, range: Range, left_out: &[u32], rules: S::Rules) -> S {
+        let children = self.children_of(node, range, left_out, rules);
+        children.fold(S::EMPTY, |all, (_, summary)| all.join(summary, rules))
+    }
+
+    /// The summaries of the parts of a range by digit, without the numbers in `left_out`.
+    pub(crate) fn children<'a>(
+        &'a self,
+        range: Range,
+        left_out: &'a [u32],
+        rules: S::Rules,
+    ) -> impl Iterator<Item = (u32, S)> + 'a
+    where
+        S::Rules: 'a,
+    {
+        let node = self.node(range).into_iter();
+        node.flat_map(move |node| self.children_of(node, range, left_out, rules))
+    }
+
+    fn children_of<'a>(
+        &'a self,
+        node: &'a Node<S>,
+        range: Range,
+        left_out: &'a [u32],
+        rules: S::Rules,
+    ) -> impl Iterator<Item = (u32, S)> + 'a
+    where
+        S::Rules: 'a,
+    {
+        node.children().map(move |(digit, child)| {
+            let here = among(left_out, range, digit);
+            let summary = match range.below(digit) {
+                _ if here.is_empty() => child.summary,
+                None => S::EMPTY,
+                Some(below) => {
+                    self.without_below(&self.nodes[child.below as usize], below, here, rules)
+                }
+            };
+            (digit, summary)
+        })
+    }
+
+    /// Visits the entries of a range whose summary `wanted` accepts, but for the numbers in
+    /// `left_out`. It must accept the summary of a set when it accepts that of a part.
+    pub(crate) fn visit(
+        &self,
+        range: Range,
+        left_out: &[u32],
+        wanted: &impl Fn(&S) -> bool,
+        visit: &mut impl FnMut(Entry<S>),
+    ) {
+        if let Some(node) = self.node(range) {
+            self.visit_below(node, range, left_out, wanted, visit);
+        }
+    }
+
+    fn visit_below(
+        &self,
+        node: &Node<S>,
+        range: Range,
+        left_out: &[u32],
+        wanted: &impl Fn(&S) -> bool,
+        visit: &mut impl FnMut(Entry<S>),
+    ) {
+        for (digit, child) in node.children() {
+            let here = among(left_out, range, digit);
+            match range.below(digit) {
+                // The summary is also that of entries that are left out: it says nothing.
+                Some(below) if !here.is_empty() || wanted(&child.summary) => {
+                    let node = &self.nodes[child.below as usize];
+                    self.visit_below(node, below, here, wanted, visit);
+                }
+                None if here.is_empty() && wanted(&child.summary) => visit(Entry {
+                    number: range.prefix << DIGIT_BITS | digit,
+                    place: child.below,
+                    summary: child.summary,
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    /// The place of the account of a number.
+    pub(crate) fn place(&self, number: u32) -> Option<u32> {
+        let node = self.node(Range { prefix: number >> DIGIT_BITS, level: 0 })?;
+        let index = node.find(digit(number, 0)).ok()?;
+        Some(node.children[index].below)
+    }
+
+    fn node(&self, range: Range) -> Option<&Node<S>> {
+        let mut node = &self.nodes[self.root as usize];
+        for level in (range.level + 1..self.height).rev() {
+            let index = node.find(digit(range.prefix, level - range.level - 1)).ok()?;
+            node = &self.nodes[node.children[index].below as usize];
+        }
+        Some(node)
+    }
+}
+
+/// The numbers that are in a part of a range, of `numbers` in order.
+fn among(numbers: &[u32], range: Range, digit: u32) -> &[u32] {
+    let Some(first) = numbers.iter().position(|&number| range.holds(number, digit)) else {
+        return &[];
+    };
+    let from = &numbers[first..];
+    let count = from.iter().take_while(|&&number| range.holds(number, digit)).count();
+    &from[..count]
+}
