@@ -39,7 +39,7 @@ mod trie;
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
 use self::kind::{Condition, Kind, plain};
-pub(crate) use self::ranked::{Ranked, TieMask};
+pub(crate) use self::ranked::{Ranked, Rules, TieMask};
 pub(crate) use self::search::Search;
 use self::trie::{Entry, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
@@ -284,13 +284,7 @@ impl Index {
         let base = eligible(state, slot, false, &plain, view).err();
         let feeling = self.groups[index as usize].kind.feeling();
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
-        let ranked = Ranked {
-            key: rank::key(state, slot, &plain, view),
-            first: number,
-            tied: 1,
-            weight: state.weight.into(),
-            tokens: state.windows.tokens_left(view.now),
-        };
+        let ranked = Ranked::of(state, rank::key(state, slot, &plain, view), view.now);
         let barred_until = base.and_then(|_| view.next_lift(state));
         let leaf = &mut self.leaves[place as usize];
         let group = &mut self.groups[index as usize];
@@ -327,9 +321,10 @@ impl Index {
             Membership::Of(index) => {
                 // What is to be set there must not come after.
                 self.carry_out();
+                let rules = self.rules();
                 let group = &mut self.groups[index as usize];
                 group.members -= 1;
-                group.ranked.remove(leaf.ranked.first, self.ties);
+                group.ranked.remove(leaf.ranked.first, rules);
                 group.base.remove(leaf.ranked.first, leaf.base);
                 group.felt.remove(leaf.ranked.first, leaf.felt);
             }
@@ -396,10 +391,15 @@ impl Index {
         }
     }
 
+    fn rules(&self) -> Rules {
+        Rules { ties: self.ties, tokens: self.token_limited > 0 }
+    }
+
     /// Brings the tries up to date.
     fn carry_out(&mut self) {
-        let (groups, ties) = (&mut self.groups, self.ties);
-        self.work.ranked.drain(|group, entries| groups[group as usize].ranked.set(entries, ties));
+        let rules = self.rules();
+        let groups = &mut self.groups;
+        self.work.ranked.drain(|group, entries| groups[group as usize].ranked.set(entries, rules));
         self.work.base.drain(|group, entries| groups[group as usize].base.barred.set(entries, ()));
         self.work.felt.drain(|group, entries| groups[group as usize].felt.barred.set(entries, ()));
     }

@@ -29,7 +29,7 @@ use crate::request::Request;
 use crate::roster::{Departed, Roster};
 use crate::select::decision::{Affair, Choice, Sighting};
 use crate::select::query::{Query, View};
-use crate::select::{decide, decide_for};
+use crate::select::{decide, decide_for, decide_unranked};
 use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
@@ -169,9 +169,12 @@ impl Scheduler {
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
-        self.refresh_index(now);
         let query = Query::new(request, &self.names);
-        let decision = decide(&query, &self.view(now));
+        // The index is not asked about a conversation that stays where it is: it can wait.
+        let decision = decide_unranked(&query, &self.view(now)).unwrap_or_else(|| {
+            self.refresh_index(now);
+            decide(&query, &self.view(now))
+        });
         self.note_sighting(decision.affair, now);
         self.carry_out(decision.outcome, &query, request, now)
     }

@@ -9,7 +9,7 @@ pub(crate) mod rank;
 pub(crate) mod shard;
 pub(crate) mod survey;
 
-use self::conversation::{Found, bound_until, follow, look_up, require};
+use self::conversation::{Found, bound_until, follow, look_up, require, stay};
 use self::decision::{Affair, Choice, Decision};
 use self::eligible::judge;
 use self::query::{Query, View};
@@ -18,6 +18,15 @@ use crate::grant::Path;
 use crate::refusal::{Lift, Reason, Rejection, Unavailable};
 use crate::request::Affinity;
 use crate::slot::Slot;
+
+/// The decision for a request that ranking has no part in, if it is one.
+pub(crate) fn decide_unranked(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
+    match query.affinity {
+        Affinity::Require => Some(require(query, view)),
+        Affinity::Ignore => None,
+        Affinity::Prefer => stay(query, view),
+    }
+}
 
 /// Decides for a request, without allocation.
 pub(crate) fn decide(query: &Query<'_>, view: &View<'_>) -> Decision {

@@ -38,13 +38,16 @@ impl Summary for Barred {
 
     const EMPTY: Self = Self { retry_at: None, release_at: None, loaded: false, recovers: None };
 
-    fn join(self, other: Self, (): ()) -> Self {
-        Self {
-            retry_at: earliest(self.retry_at, other.retry_at),
-            release_at: earliest(self.release_at, other.release_at),
-            loaded: self.loaded || other.loaded,
-            recovers: earliest(self.recovers, other.recovers),
-        }
+    fn precedes(&self, _: &Self, (): ()) -> bool {
+        false
+    }
+
+    fn add(&mut self, other: &Self, (): ()) -> bool {
+        self.retry_at = earliest(self.retry_at, other.retry_at);
+        self.release_at = earliest(self.release_at, other.release_at);
+        self.loaded |= other.loaded;
+        self.recovers = earliest(self.recovers, other.recovers);
+        true
     }
 }
 

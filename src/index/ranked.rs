@@ -3,6 +3,8 @@
 use super::trie::Summary;
 use crate::config::Ties;
 use crate::select::rank::RankKey;
+use crate::state::AccountState;
+use crate::time::Timestamp;
 
 /// The best of a set of eligible accounts, and those equal to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +21,14 @@ pub(crate) struct Ranked {
     pub(crate) tokens: u64,
 }
 
+/// How the summaries of eligible accounts are joined.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Rules {
+    pub(crate) ties: TieMask,
+    /// Whether there are accounts with a limit of tokens.
+    pub(crate) tokens: bool,
+}
+
 /// Which part of the recency counts for a tie, as a mask.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct TieMask(u64);
@@ -30,21 +40,38 @@ impl TieMask {
         Self(whole.tie(ties).recency)
     }
 
-    /// The part of a key on which accounts tie.
-    pub(crate) fn of(self, key: RankKey) -> (u128, u64) {
-        (key.merit, key.recency & self.0)
+    /// Whether an account of one key is better than one of the other, rather than equally good.
+    pub(crate) fn precedes(self, one: RankKey, other: RankKey) -> bool {
+        one.merit < other.merit
+            || (one.merit == other.merit && one.recency & self.0 < other.recency & self.0)
+    }
+
+    /// Whether accounts of these keys tie.
+    pub(crate) fn equates(self, one: RankKey, other: RankKey) -> bool {
+        one.merit == other.merit && one.recency & self.0 == other.recency & self.0
     }
 }
 
 impl Ranked {
+    /// One account that has this key.
+    pub(crate) fn of(state: &AccountState, key: RankKey, now: Timestamp) -> Self {
+        Self {
+            key,
+            first: state.number,
+            tied: 1,
+            weight: state.weight.into(),
+            tokens: state.windows.tokens_left(now),
+        }
+    }
+
     /// Whether accounts of these keys tie.
     pub(crate) fn ties_with(&self, key: RankKey, ties: TieMask) -> bool {
-        self.tied > 0 && ties.of(self.key) == ties.of(key)
+        self.tied > 0 && ties.equates(self.key, key)
     }
 }
 
 impl Summary for Ranked {
-    type Rules = TieMask;
+    type Rules = Rules;
 
     const EMPTY: Self = Self {
         key: RankKey { merit: u128::MAX, recency: u64::MAX },
@@ -54,15 +81,29 @@ impl Summary for Ranked {
         tokens: u64::MAX,
     };
 
-    fn join(self, other: Self, ties: TieMask) -> Self {
-        let tokens = self.tokens.min(other.tokens);
-        let (here, there) = (ties.of(self.key), ties.of(other.key));
-        if here == there {
-            let best = if other.key < self.key { other } else { self };
-            let (tied, weight) = (self.tied + other.tied, self.weight + other.weight);
-            return Self { tied, weight, tokens, ..best };
+    fn precedes(&self, other: &Self, _: Rules) -> bool {
+        if self.key.merit != other.key.merit {
+            return self.key.merit < other.key.merit;
         }
-        let best = if there < here { other } else { self };
-        Self { tokens, ..best }
+        (self.key.recency, self.first) < (other.key.recency, other.first)
+    }
+
+    fn add(&mut self, other: &Self, rules: Rules) -> bool {
+        let is_first = self.tied == 0;
+        let ties = !is_first && rules.ties.equates(self.key, other.key);
+        let tokens = self.tokens.min(other.tokens);
+        if is_first {
+            *self = *other;
+        } else if ties {
+            self.tied += other.tied;
+            self.weight += other.weight;
+            if other.precedes(self, rules) {
+                (self.key, self.first) = (other.key, other.first);
+            }
+        } else if other.precedes(self, rules) {
+            *self = *other;
+        }
+        self.tokens = tokens;
+        is_first || ties || rules.tokens
     }
 }

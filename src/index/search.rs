@@ -1,12 +1,10 @@
 //! A request's way through the index.
 
-use std::cmp::Ordering;
-
 use arrayvec::ArrayVec;
 
 use super::kind::Felt;
 use super::trie::Entry;
-use super::{Group, Index, Leaf, Membership, Range, Ranked, Summary, WIDTH};
+use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
 use crate::select::pass::{Pass, Refused, rejection};
@@ -31,14 +29,17 @@ pub(crate) struct Search<'a> {
     ruled_out: Apart,
     best: Option<(RankKey, u32)>,
     tied: u32,
-    parts: ArrayVec<Part<'a>, MAX_APART>,
+    /// The groups with accounts that tie with the best.
+    parts: ArrayVec<u32, MAX_APART>,
 }
 
-/// A group with accounts that tie with the best, and the key that these have there.
+/// A group with accounts that tie with the best.
 struct Part<'a> {
-    number: u32,
     group: &'a Group,
+    /// The best of them, as the group knows it.
     key: RankKey,
+    /// The numbers of those that are ruled out.
+    left_out: &'a [u32],
 }
 
 /// Accounts that are looked at apart from the summaries.
@@ -117,29 +118,36 @@ impl<'a> Search<'a> {
 
     /// Compares the best of each group that serves the request.
     fn find_best(&mut self) -> Option<()> {
-        let ties = self.index.ties;
+        let (ties, rules) = (self.index.ties, self.index.rules());
         for (number, group) in (0..).zip(&self.index.groups) {
-            let whole = group.ranked.without(self.ruled_out.of(number), ties);
+            let whole = group.ranked.without(self.ruled_out.of(number), rules);
             if whole.tied == 0 {
                 continue;
             }
             let key = group.kind.key(whole.key, self.query, self.view.config);
-            let order =
-                self.best.map_or(Ordering::Less, |(best, _)| ties.of(key).cmp(&ties.of(best)));
-            if order == Ordering::Greater || !self.serves(group) {
+            if self.best.is_some_and(|(best, _)| ties.precedes(best, key)) || !self.serves(group) {
                 continue;
             }
-            if order == Ordering::Less {
+            if self.best.is_none_or(|(best, _)| ties.precedes(key, best)) {
                 self.parts.clear();
                 self.tied = 0;
                 self.best = None;
             }
-            self.parts.try_push(Part { number, group, key: whole.key }).ok()?;
+            self.parts.try_push(number).ok()?;
             self.tied += whole.tied;
             let candidate = (key, whole.first);
             self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
         }
         Some(())
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.parts.iter().map(|&number| {
+            let group = &self.index.groups[number as usize];
+            let left_out = self.ruled_out.of(number);
+            let key = group.ranked.without(left_out, self.index.rules()).key;
+            Part { group, key, left_out }
+        })
     }
 
     fn serves(&self, group: &Group) -> bool {
@@ -221,24 +229,24 @@ impl<'a> Search<'a> {
         let mut tally = bars.tally;
         apart.iter().filter_map(|&it| reason(it, of)).for_each(|it| tally.remove(it));
         tally.iter().for_each(|(reason, count)| refused.tally.add_many(reason, count));
-        refused.barred = refused.barred.join(bars.barred.without(apart, ()), ());
+        refused.add_all(&bars.barred.without(apart, ()));
     }
 }
 
 impl Survey for Search<'_> {
     fn best(&self) -> Option<Best> {
         let (_, number) = self.best?;
-        let place = self.parts.iter().find_map(|part| part.group.ranked.place(number))?;
+        let mut groups = self.parts.iter().map(|&group| &self.index.groups[group as usize]);
+        let place = groups.find_map(|group| group.ranked.place(number))?;
         Some(Best { place, tied: self.tied })
     }
 
     fn shares(&self, range: Range) -> [Share; WIDTH] {
         let ties = self.index.ties;
         let mut shares = [Share::default(); WIDTH];
-        for part in &self.parts {
-            let left_out = self.ruled_out.of(part.number);
-            for (digit, summary) in part.group.ranked.children(range, left_out, ties) {
-                if summary.ties_with(part.key, ties) {
+        for Part { group, key, left_out } in self.parts() {
+            for (digit, summary) in group.ranked.children(range, left_out, self.index.rules()) {
+                if summary.ties_with(key, ties) {
                     shares[digit as usize].tied += summary.tied;
                     shares[digit as usize].weight += summary.weight;
                 }
@@ -250,10 +258,9 @@ impl Survey for Search<'_> {
     fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied)) {
         // The accounts of several groups are to be put into one order.
         let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
-        for part in &self.parts {
-            let ties = |summary: &Ranked| summary.ties_with(part.key, self.index.ties);
-            let left_out = self.ruled_out.of(part.number);
-            part.group.ranked.visit(range, left_out, &ties, &mut |entry| {
+        for Part { group, key, left_out } in self.parts() {
+            let ties = |summary: &Ranked| summary.ties_with(key, self.index.ties);
+            group.ranked.visit(range, left_out, &ties, &mut |entry| {
                 let Entry { number, place, summary: Ranked { weight, .. } } = entry;
                 let hash = self.index.hashes[place as usize];
                 let account = Tied { number, place, hash, weight };

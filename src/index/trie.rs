@@ -1,13 +1,15 @@
 //! Summaries over accounts in the order of their insertion.
 
-/// What is known about a set of accounts, so that two sets that are side by side can be joined.
+/// What is known about a set of accounts, so that sets can be joined.
 pub(crate) trait Summary: Copy + PartialEq {
     /// What joining depends on besides.
     type Rules: Copy;
     /// The summary of no account.
     const EMPTY: Self;
-    /// The summary of both sets; the numbers of `self` come before those of `other`.
-    fn join(self, other: Self, rules: Self::Rules) -> Self;
+    /// Whether it is to be joined before the other.
+    fn precedes(&self, other: &Self, rules: Self::Rules) -> bool;
+    /// Makes it the summary of both sets; whether those that come after `other` add anything.
+    fn add(&mut self, other: &Self, rules: Self::Rules) -> bool;
 }
 
 /// An account's summary, with its number and place.
@@ -23,7 +25,8 @@ pub(crate) struct Entry<S> {
 /// A map from numbers to summaries that also holds the summary of every aligned range of 16,
 /// 256, 4 096, … numbers: a radix tree, 16 wide, of which only what is used is there.
 ///
-/// Setting an entry costs O(height) joins of up to 16 summaries, and stops where nothing changes.
+/// Each node knows the order of its children, so that setting an entry costs a few comparisons per
+/// level, and stops where nothing changes.
 /// All tries of an index are equally high, so that they can be walked side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct Trie<S> {
@@ -38,7 +41,11 @@ pub(crate) struct Trie<S> {
 struct Node<S> {
     /// The digits that have a child.
     present: u16,
+    /// In the order of their digits.
     children: Vec<Child<S>>,
+    /// The indices of the children in the order in which they are joined, four bits each, the
+    /// first lowest.
+    order: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +114,9 @@ fn digit(number: u32, level: u32) -> usize {
 
 impl<S> Node<S> {
     fn find(&self, digit: usize) -> Result<usize, usize> {
+        if self.present == u16::MAX {
+            return Ok(digit);
+        }
         let before = self.present & ((1 << digit) - 1);
         let index = before.count_ones() as usize;
         if self.present & (1 << digit) == 0 { Err(index) } else { Ok(index) }
@@ -119,16 +129,84 @@ impl<S> Node<S> {
 }
 
 impl<S: Summary> Node<S> {
+    const EMPTY: Self = Self { present: 0, children: Vec::new(), order: 0 };
+
     fn summary(&self, rules: S::Rules) -> S {
-        self.children.iter().fold(S::EMPTY, |all, child| all.join(child.summary, rules))
+        let Some(best) = self.children.get(nibble(self.order, 0)) else {
+            return S::EMPTY;
+        };
+        let mut all = best.summary;
+        for place in 1..self.children.len() {
+            if !all.add(&self.children[nibble(self.order, place)].summary, rules) {
+                break;
+            }
+        }
+        all
     }
+
+    /// Sets the summary of a child and moves it to its place in the order.
+    fn set(&mut self, index: usize, summary: S, rules: S::Rules) {
+        self.children[index].summary = summary;
+        let count = self.children.len();
+        let from = (0..count).find(|&place| nibble(self.order, place) == index);
+        let others = cut(self.order, from.unwrap_or(count - 1));
+        let (mut start, mut end) = (0, count - 1);
+        while start < end {
+            let middle = (start + end) / 2;
+            let other = &self.children[nibble(others, middle)].summary;
+            if other.precedes(&summary, rules) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        self.order = paste(others, start, index);
+    }
+
+    /// Puts a child under a digit that has none; it comes last until it is set.
+    fn insert(&mut self, index: usize, digit: usize, child: Child<S>) {
+        let count = self.children.len();
+        self.present |= 1 << digit;
+        self.children.insert(index, child);
+        let shifted = (0..count).fold(0, |order, place| {
+            let other = nibble(self.order, place);
+            paste(order, place, other + usize::from(other >= index))
+        });
+        self.order = paste(shifted, count, index);
+    }
+
+    fn remove(&mut self, index: usize, digit: usize) {
+        let count = self.children.len();
+        self.present &= !(1 << digit);
+        self.children.remove(index);
+        let left = (0..count).map(|place| nibble(self.order, place)).filter(|&it| it != index);
+        self.order = left.enumerate().fold(0, |order, (place, other)| {
+            paste(order, place, other - usize::from(other > index))
+        });
+    }
+}
+
+/// The index at a place of an order.
+fn nibble(order: u64, place: usize) -> usize {
+    (order >> (place * 4)) as usize & 15
+}
+
+/// An order without the index at a place.
+fn cut(order: u64, place: usize) -> u64 {
+    let before = (1 << (place * 4)) - 1;
+    (order & before) | (order >> 4 & !before)
+}
+
+/// An order with an index put in at a place.
+fn paste(order: u64, place: usize, index: usize) -> u64 {
+    let before = (1 << (place * 4)) - 1;
+    (order & before) | (index as u64) << (place * 4) | (order & !before) << 4
 }
 
 impl<S: Summary> Trie<S> {
     /// An empty trie.
     pub(crate) fn new(height: u32) -> Self {
-        let root = Node { present: 0, children: Vec::new() };
-        Self { nodes: vec![root], vacant: Vec::new(), root: 0, height, whole: S::EMPTY }
+        Self { nodes: vec![Node::EMPTY], vacant: Vec::new(), root: 0, height, whole: S::EMPTY }
     }
 
     /// Makes it higher.
@@ -136,7 +214,8 @@ impl<S: Summary> Trie<S> {
         while self.height < height {
             let below = self.root;
             let child = Child { summary: self.whole, below };
-            self.root = self.new_node(Node { present: 1, children: vec![child] });
+            self.root = self.new_node();
+            self.nodes[self.root as usize].insert(0, 0, child);
             self.height += 1;
         }
     }
@@ -169,8 +248,9 @@ impl<S: Summary> Trie<S> {
         let mut changed = false;
         while let Some(first) = entries.first() {
             let digit = digit(first.number, level);
-            let same = entries.iter().take_while(|it| self::digit(it.number, level) == digit);
-            let (here, others) = entries.split_at(if level == 0 { 1 } else { same.count() });
+            let is_here = |entry: &Entry<S>| self::digit(entry.number, level) == digit;
+            let count = entries.iter().take_while(|entry| is_here(entry)).count();
+            let (here, others) = entries.split_at(count);
             entries = others;
             let index = self.child(node, digit, level, first.place);
             let summary = if level == 0 {
@@ -179,9 +259,10 @@ impl<S: Summary> Trie<S> {
                 let below = self.nodes[node as usize].children[index].below;
                 self.set_below(below, level - 1, here, rules)
             };
-            let child = &mut self.nodes[node as usize].children[index];
-            if let Some(summary) = summary.filter(|summary| *summary != child.summary) {
-                child.summary = summary;
+            let parent = &mut self.nodes[node as usize];
+            let known = parent.children[index].summary;
+            if let Some(summary) = summary.filter(|summary| *summary != known) {
+                parent.set(index, summary, rules);
                 changed = true;
             }
         }
@@ -193,14 +274,9 @@ impl<S: Summary> Trie<S> {
         match self.nodes[node as usize].find(digit) {
             Ok(index) => index,
             Err(index) => {
-                let below = if level == 0 {
-                    place
-                } else {
-                    self.new_node(Node { present: 0, children: Vec::new() })
-                };
-                let node = &mut self.nodes[node as usize];
-                node.present |= 1 << digit;
-                node.children.insert(index, Child { summary: S::EMPTY, below });
+                let below = if level == 0 { place } else { self.new_node() };
+                let child = Child { summary: S::EMPTY, below };
+                self.nodes[node as usize].insert(index, digit, child);
                 index
             }
         }
@@ -215,34 +291,27 @@ impl<S: Summary> Trie<S> {
         let digit = digit(number, level);
         if let Ok(index) = self.nodes[node as usize].find(digit) {
             let below = self.nodes[node as usize].children[index].below;
-            let is_empty = level == 0 || {
+            if level == 0 {
+                self.nodes[node as usize].remove(index, digit);
+            } else {
                 let summary = self.remove_below(below, level - 1, number, rules);
-                self.nodes[node as usize].children[index].summary = summary;
-                self.nodes[below as usize].present == 0
-            };
-            if is_empty {
-                let parent = &mut self.nodes[node as usize];
-                parent.present &= !(1 << digit);
-                parent.children.remove(index);
-                if level > 0 {
+                if self.nodes[below as usize].present == 0 {
+                    self.nodes[node as usize].remove(index, digit);
                     self.vacant.push(below);
+                } else {
+                    self.nodes[node as usize].set(index, summary, rules);
                 }
             }
         }
         self.nodes[node as usize].summary(rules)
     }
 
-    fn new_node(&mut self, node: Node<S>) -> u32 {
-        if let Some(index) = self.vacant.pop() {
-            // The room of its children is kept.
-            let vacated = &mut self.nodes[index as usize];
-            vacated.present = node.present;
-            vacated.children.clear();
-            vacated.children.extend(node.children);
-            return index;
-        }
-        self.nodes.push(node);
-        u32::try_from(self.nodes.len() - 1).expect("fewer nodes than numbers")
+    /// An empty node; one that was vacated has kept room for children.
+    fn new_node(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::EMPTY);
+            u32::try_from(self.nodes.len() - 1).expect("fewer nodes than numbers")
+        })
     }
 
     /// The summary of all entries but those of `left_out`, numbers in order.
@@ -255,8 +324,11 @@ impl<S: Summary> Trie<S> {
     }
 
     fn without_below(&self, node: &Node<S>, range: Range, left_out: &[u32], rules: S::Rules) -> S {
-        let children = self.children_of(node, range, left_out, rules);
-        children.fold(S::EMPTY, |all, (_, summary)| all.join(summary, rules))
+        let mut all = S::EMPTY;
+        for (_, summary) in self.children_of(node, range, left_out, rules) {
+            all.add(&summary, rules);
+        }
+        all
     }
 
     /// The summaries of the parts of a range by digit, without the numbers in `left_out`.

@@ -96,6 +96,21 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
     ahead.filter(|&at| required(binding, query, &View { now: at, ..*view }).is_ok()).min()
 }
 
+/// The decision for a bound caller whose first account serves, which most turns of a conversation
+/// are: it needs no ranking.
+pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
+    let Found::Binding(key, binding) = look_up(query, view) else {
+        return None;
+    };
+    let trail = reduced(binding, query, view);
+    let (slot, state) = first(&trail, view.config.sticky.order, view)?;
+    if state.fallback_only || eligible(state, slot, true, query, view).is_err() {
+        return None;
+    }
+    let affair = Affair::Found { key, trail: Some(trail), result: Sighting::Hit };
+    Some(Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair })
+}
+
 /// Decides for a caller that is bound.
 pub(super) fn follow(
     key: BindingKey,

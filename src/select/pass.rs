@@ -1,7 +1,7 @@
 //! The eligible accounts by one pass over all of them: the exact answer to every question, at a
 //! cost that grows with the pool.
 
-use crate::index::{Barred, Range, Ranked, Summary, TieMask, WIDTH};
+use crate::index::{Barred, Range, Ranked, Rules, Summary, TieMask, WIDTH};
 use crate::refusal::{Rejection, Tally, Unavailable};
 use crate::request::Caller;
 use crate::select::eligible::{eligible, judge};
@@ -27,16 +27,12 @@ impl<'a> Pass<'a> {
     pub(crate) fn new(query: &'a Query<'a>, view: &'a View<'a>) -> Self {
         let ties = TieMask::under(view.config.rank.ties);
         let mut pass = Self { query, view, ties, best: Ranked::EMPTY };
-        pass.best = pass.eligible().fold(Ranked::EMPTY, |best, (slot, state)| {
-            let account = Ranked {
-                key: rank::key(state, slot, query, view),
-                first: state.number,
-                tied: 1,
-                weight: state.weight.into(),
-                tokens: 0,
-            };
-            best.join(account, ties)
-        });
+        let mut best = Ranked::EMPTY;
+        for (slot, state) in pass.eligible() {
+            let key = rank::key(state, slot, query, view);
+            best.add(&Ranked::of(state, key, view.now), Rules { ties, tokens: false });
+        }
+        pass.best = best;
         pass
     }
 
@@ -140,7 +136,12 @@ impl Refused {
     /// Adds an account.
     pub(crate) fn add(&mut self, rejection: &Rejection, number: u32) {
         self.tally.add(rejection.reason);
-        self.barred = self.barred.join(Barred::by(rejection, number), ());
+        self.add_all(&Barred::by(rejection, number));
+    }
+
+    /// Adds what a set of accounts comes to but for the reasons.
+    pub(crate) fn add_all(&mut self, barred: &Barred) {
+        self.barred.add(barred, ());
     }
 
     /// The refusal, and the account that degraded serving would use.

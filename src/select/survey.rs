@@ -70,7 +70,8 @@ pub(super) fn choose(
     match view.index.and_then(|index| Search::new(index, query, view)) {
         Some(search) => {
             let found = choose_from(&search, query, view, bound);
-            #[cfg(debug_assertions)] assert_eq!(found, choose_from(&Pass::new(query, view), query, view, bound));
+            #[cfg(debug_assertions)]
+            assert_eq!(found, choose_from(&Pass::new(query, view), query, view, bound));
             found
         }
         None => choose_from(&Pass::new(query, view), query, view, bound),
