@@ -13,10 +13,10 @@
 //! # Invariants
 //!
 //! An index is *current* at `now` when no account has been touched since the last
-//! [`refresh`](Index::refresh) and none is due. Then, for each account, `ranked` holds its key
-//! exactly when the predicate lets it serve the plain request, and `barred` the predicate's
-//! rejection when it does not. Both come from the same functions that the pass uses. The index is
-//! derived from the accounts: it is not part of a snapshot or of a comparison.
+//! [`refresh`](Index::refresh) and none is due. Then, for each account, the predicate lets it
+//! serve the plain request exactly when `ranked` holds its key, or `asleep` does and it is awake;
+//! otherwise `barred` holds the predicate's rejection. All come from the same functions that the
+//! pass uses. The index is derived from the accounts: it is no part of a snapshot or comparison.
 //!
 //! # Costs
 //!
@@ -39,9 +39,10 @@ mod trie;
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
 use self::kind::{Condition, Kind, plain};
+use self::ranked::Sleeper;
 pub(crate) use self::ranked::{Ranked, Rules, TieMask};
 pub(crate) use self::search::Search;
-use self::trie::{Entry, Trie, height_for};
+use self::trie::{Entry, Except, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::refusal::{Dimension, Reason, Rejection, Tally};
 use crate::roster::Roster;
@@ -55,6 +56,9 @@ use crate::time::Timestamp;
 /// How many kinds are told apart. In a pool of more, accounts of the kinds that came last are
 /// [loose](Index::loose), and selections pass over all accounts.
 const MAX_KINDS: usize = 1_024;
+
+/// How many accounts that are awake are moved by one refresh.
+const MAX_WOKEN: usize = 64;
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -88,6 +92,8 @@ struct Group {
     members: usize,
     /// Every member; those that cannot serve as [`Ranked::EMPTY`].
     ranked: Trie<Ranked>,
+    /// Those of which it is known when they can serve, until they are moved to `ranked`.
+    asleep: Trie<Sleeper>,
     /// Those that cannot serve the plain request.
     base: Bars,
     /// Those that cannot serve a request that feels all conditions of the kind.
@@ -109,10 +115,8 @@ struct Leaf {
     ranked: Ranked,
     base: Option<Reason>,
     felt: Option<Reason>,
-    /// When all that bars it ends at once.
-    free_at: Option<Timestamp>,
-    /// Until when time changes neither its key nor its kind.
-    same_until: Timestamp,
+    /// When all that bars it ends at once: then it is among those that are asleep.
+    wakes_at: Option<Timestamp>,
     token_limited: bool,
 }
 
@@ -131,6 +135,7 @@ struct Work {
     places: Vec<u32>,
     conditions: Vec<Condition>,
     ranked: Changes<Ranked>,
+    asleep: Changes<Sleeper>,
     base: Changes<Barred>,
     felt: Changes<Barred>,
 }
@@ -191,8 +196,7 @@ impl Default for Leaf {
             ranked: Ranked::EMPTY,
             base: None,
             felt: None,
-            free_at: None,
-            same_until: Timestamp::MAX,
+            wakes_at: None,
             token_limited: false,
         }
     }
@@ -214,37 +218,40 @@ impl Index {
         for &place in view.roster.touched_places() {
             self.look_at(place, view);
         }
-        let mut due = std::mem::take(&mut self.work.places);
-        self.deadlines.take_due(view.now, &mut due);
-        for &place in &due {
-            if !self.set_free(place, view.now) {
-                self.look_at(place, view);
-            }
+        let mut places = std::mem::take(&mut self.work.places);
+        self.deadlines.take_due(view.now, &mut places);
+        for &place in &places {
+            self.look_at(place, view);
         }
-        due.clear();
-        self.work.places = due;
+        places.clear();
+        self.carry_out();
+        self.wake(&mut places, view.now);
+        self.work.places = places;
         self.carry_out();
     }
 
-    /// Lets an account serve whose bars have all ended, if nothing else has changed.
-    fn set_free(&mut self, place: u32, now: Timestamp) -> bool {
-        let leaf = &mut self.leaves[place as usize];
-        let Membership::Of(index) = leaf.group else {
-            return false;
-        };
-        let group = &mut self.groups[index as usize];
-        let is_free = leaf.free_at.is_some_and(|free_at| free_at <= now);
-        if !is_free || leaf.same_until <= now || group.kind.has_conditions() {
-            return false;
+    /// Moves accounts that are awake to those that can serve: a few at a time, since they count
+    /// where they are.
+    fn wake(&mut self, places: &mut Vec<u32>, now: Timestamp) {
+        let except = Except { numbers: &[], at: now };
+        for group in &self.groups {
+            if places.len() < MAX_WOKEN {
+                group.asleep.visit_some(MAX_WOKEN - places.len(), except, places);
+            }
         }
-        group.base.recount(leaf.base.take(), None);
-        leaf.free_at = None;
-        let Leaf { ranked, same_until, .. } = *leaf;
-        let number = ranked.first;
-        self.work.ranked.add(index, Entry { number, place, summary: ranked });
-        self.work.base.add(index, Entry { number, place, summary: Barred::EMPTY });
-        self.deadlines.set(place, same_until);
-        true
+        for place in places.drain(..) {
+            let leaf = &mut self.leaves[place as usize];
+            let Membership::Of(index) = leaf.group else {
+                continue;
+            };
+            self.groups[index as usize].base.recount(leaf.base.take(), None);
+            leaf.wakes_at = None;
+            let ranked = leaf.ranked;
+            let number = ranked.first;
+            self.work.ranked.add(index, Entry { number, place, summary: ranked });
+            self.work.asleep.add(index, Entry { number, place, summary: Sleeper::EMPTY });
+            self.work.base.add(index, Entry { number, place, summary: Barred::EMPTY });
+        }
     }
 
     /// Notes what is known about the account in a place.
@@ -305,10 +312,16 @@ impl Index {
         leaf.ranked = ranked;
         leaf.base = base.map(|it| it.reason);
         leaf.felt = felt.map(|it| it.reason);
-        leaf.free_at =
-            base.and_then(|it| it.lift.deadline()).filter(|&it| Some(it) == barred_until);
-        leaf.same_until = same_until;
-        self.deadlines.set(place, barred_until.map_or(same_until, |end| end.min(same_until)));
+        let slept = leaf.wakes_at.is_some();
+        let ends_at_once = |&end: &Timestamp| Some(end) == barred_until && felt.is_none();
+        leaf.wakes_at = base.and_then(|it| it.lift.deadline()).filter(ends_at_once);
+        if slept || leaf.wakes_at.is_some() {
+            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, ranked));
+            let summary = sleeper.unwrap_or(Sleeper::EMPTY);
+            self.work.asleep.add(index, Entry { number, place, summary });
+        }
+        let ends = barred_until.filter(|_| leaf.wakes_at.is_none());
+        self.deadlines.set(place, ends.map_or(same_until, |end| end.min(same_until)));
     }
 
     /// Takes the account in a place out of its group.
@@ -325,6 +338,7 @@ impl Index {
                 let group = &mut self.groups[index as usize];
                 group.members -= 1;
                 group.ranked.remove(leaf.ranked.first, rules);
+                group.asleep.remove(leaf.ranked.first, rules);
                 group.base.remove(leaf.ranked.first, leaf.base);
                 group.felt.remove(leaf.ranked.first, leaf.felt);
             }
@@ -346,6 +360,7 @@ impl Index {
             self.height = height;
             for group in &mut self.groups {
                 group.ranked.grow(height);
+                group.asleep.grow(height);
                 group.base.barred.grow(height);
                 group.felt.barred.grow(height);
             }
@@ -375,6 +390,7 @@ impl Index {
             kind: Kind::new(state, conditions, view),
             members: 0,
             ranked: Trie::new(height),
+            asleep: Trie::new(height),
             base: Bars::new(height),
             felt: Bars::new(height),
         };
@@ -400,6 +416,7 @@ impl Index {
         let rules = self.rules();
         let groups = &mut self.groups;
         self.work.ranked.drain(|group, entries| groups[group as usize].ranked.set(entries, rules));
+        self.work.asleep.drain(|group, entries| groups[group as usize].asleep.set(entries, rules));
         self.work.base.drain(|group, entries| groups[group as usize].base.barred.set(entries, ()));
         self.work.felt.drain(|group, entries| groups[group as usize].felt.barred.set(entries, ()));
     }

@@ -1,6 +1,6 @@
 //! What the index knows about eligible accounts.
 
-use super::trie::Summary;
+use super::trie::{Count, Summary};
 use crate::config::Ties;
 use crate::select::rank::RankKey;
 use crate::state::AccountState;
@@ -105,5 +105,52 @@ impl Summary for Ranked {
         }
         self.tokens = tokens;
         is_first || ties || rules.tokens
+    }
+}
+
+/// The best of a set of accounts that nothing will bar from a known instant on.
+///
+/// When that comes for many at once, all that is to be done is to compare the time: an account
+/// that is awake counts as it lies, until it is moved to the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sleeper {
+    pub(crate) ranked: Ranked,
+    /// When the first and the last of them wakes.
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+}
+
+impl Sleeper {
+    /// An account that wakes at `at`.
+    pub(crate) fn until(at: Timestamp, ranked: Ranked) -> Self {
+        Self { ranked, first: at, last: at }
+    }
+}
+
+impl Summary for Sleeper {
+    type Rules = Rules;
+
+    const EMPTY: Self =
+        Self { ranked: Ranked::EMPTY, first: Timestamp::MAX, last: Timestamp::ZERO };
+
+    fn precedes(&self, other: &Self, rules: Rules) -> bool {
+        self.ranked.precedes(&other.ranked, rules)
+    }
+
+    fn add(&mut self, other: &Self, rules: Rules) -> bool {
+        self.ranked.add(&other.ranked, rules);
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+        true
+    }
+
+    fn counts(&self, now: Timestamp) -> Count {
+        if now < self.first {
+            Count::None
+        } else if self.last <= now {
+            Count::All
+        } else {
+            Count::Some
+        }
     }
 }

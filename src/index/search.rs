@@ -3,7 +3,8 @@
 use arrayvec::ArrayVec;
 
 use super::kind::Felt;
-use super::trie::Entry;
+use super::ranked::{Rules, Sleeper};
+use super::trie::Except;
 use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
@@ -29,17 +30,29 @@ pub(crate) struct Search<'a> {
     ruled_out: Apart,
     best: Option<(RankKey, u32)>,
     tied: u32,
-    /// The groups with accounts that tie with the best.
-    parts: ArrayVec<u32, MAX_APART>,
+    /// The groups with accounts that tie with the best, and whether these are among the sleepers.
+    parts: ArrayVec<(u32, bool), MAX_APART>,
 }
 
-/// A group with accounts that tie with the best.
+/// Accounts of a group of which some tie with the best.
 struct Part<'a> {
     group: &'a Group,
+    sleepers: bool,
     /// The best of them, as the group knows it.
     key: RankKey,
-    /// The numbers of those that are ruled out.
-    left_out: &'a [u32],
+    /// Those that are ruled out.
+    except: Except<'a>,
+}
+
+impl Group {
+    /// The summary of those that can serve the plain request: of the sleepers, or of the others.
+    fn best(&self, sleepers: bool, except: Except<'_>, rules: Rules) -> Ranked {
+        if sleepers {
+            self.asleep.without(except, rules).ranked
+        } else {
+            self.ranked.without(except, rules)
+        }
+    }
 }
 
 /// Accounts that are looked at apart from the summaries.
@@ -93,7 +106,7 @@ impl<'a> Search<'a> {
         for id in self.query.excluded {
             if let Some(slot) = self.view.roster.find(id.as_str())
                 && let leaf = &self.index.leaves[slot.index as usize]
-                && leaf.base.is_none()
+                && (leaf.base.is_none() || leaf.wakes_at.is_some_and(|at| at <= self.view.now))
                 && let Membership::Of(group) = leaf.group
             {
                 self.ruled_out.add((group, leaf.ranked.first))?;
@@ -102,13 +115,21 @@ impl<'a> Search<'a> {
         let cost = self.query.cost;
         if cost > 1 && self.index.token_limited > 0 {
             let is_short = |summary: &Ranked| summary.tokens < cost;
+            let none = Except { numbers: &[], at: self.view.now };
             for (number, group) in (0..).zip(&self.index.groups) {
-                if !is_short(group.ranked.whole()) || !self.serves(group) {
+                if !self.serves(group) {
                     continue;
                 }
                 let mut fits = Some(());
-                group.ranked.visit(group.ranked.range(), &[], &is_short, &mut |entry| {
-                    fits = fits.and_then(|()| self.ruled_out.add((number, entry.number)));
+                let mut rule_out = |account| {
+                    fits = fits.and_then(|()| self.ruled_out.add((number, account)));
+                };
+                group.ranked.visit(group.ranked.range(), none, &is_short, &mut |entry| {
+                    rule_out(entry.number);
+                });
+                let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
+                group.asleep.visit(group.asleep.range(), none, &is_short, &mut |entry| {
+                    rule_out(entry.number);
                 });
                 fits?;
             }
@@ -119,8 +140,11 @@ impl<'a> Search<'a> {
     /// Compares the best of each group that serves the request.
     fn find_best(&mut self) -> Option<()> {
         let (ties, rules) = (self.index.ties, self.index.rules());
-        for (number, group) in (0..).zip(&self.index.groups) {
-            let whole = group.ranked.without(self.ruled_out.of(number), rules);
+        let groups = (0..).zip(&self.index.groups);
+        for (number, group, sleepers) in
+            groups.flat_map(|(number, group)| [(number, group, false), (number, group, true)])
+        {
+            let whole = group.best(sleepers, self.except(number), rules);
             if whole.tied == 0 {
                 continue;
             }
@@ -133,7 +157,7 @@ impl<'a> Search<'a> {
                 self.tied = 0;
                 self.best = None;
             }
-            self.parts.try_push(number).ok()?;
+            self.parts.try_push((number, sleepers)).ok()?;
             self.tied += whole.tied;
             let candidate = (key, whole.first);
             self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
@@ -142,12 +166,17 @@ impl<'a> Search<'a> {
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        self.parts.iter().map(|&number| {
+        self.parts.iter().map(|&(number, sleepers)| {
             let group = &self.index.groups[number as usize];
-            let left_out = self.ruled_out.of(number);
-            let key = group.ranked.without(left_out, self.index.rules()).key;
-            Part { group, key, left_out }
+            let except = self.except(number);
+            let key = group.best(sleepers, except, self.index.rules()).key;
+            Part { group, sleepers, key, except }
         })
+    }
+
+    /// What is left out of a group.
+    fn except(&self, group: u32) -> Except<'_> {
+        Except { numbers: self.ruled_out.of(group), at: self.view.now }
     }
 
     fn serves(&self, group: &Group) -> bool {
@@ -195,6 +224,7 @@ impl<'a> Search<'a> {
 
     /// Adds what the members of a group come to, but for those in `apart`.
     fn refuse_group(&self, group: &Group, apart: &[u32], refused: &mut Refused) {
+        let except = Except { numbers: apart, at: self.view.now };
         let felt = group.kind.felt(self.query, self.view.config);
         let reason = |number: u32, of: fn(&Leaf) -> Option<Reason>| {
             group.ranked.place(number).and_then(|place| of(&self.index.leaves[place as usize]))
@@ -220,7 +250,7 @@ impl<'a> Search<'a> {
             Felt::None => (&group.base, |leaf| leaf.base),
             Felt::All => (&group.felt, |leaf| leaf.felt),
             Felt::Some => {
-                group.ranked.visit(group.ranked.range(), apart, &|_| true, &mut |entry| {
+                group.ranked.visit(group.ranked.range(), except, &|_| true, &mut |entry| {
                     self.refuse_account(entry.number, None, refused);
                 });
                 return;
@@ -229,14 +259,14 @@ impl<'a> Search<'a> {
         let mut tally = bars.tally;
         apart.iter().filter_map(|&it| reason(it, of)).for_each(|it| tally.remove(it));
         tally.iter().for_each(|(reason, count)| refused.tally.add_many(reason, count));
-        refused.add_all(&bars.barred.without(apart, ()));
+        refused.add_all(&bars.barred.without(except, ()));
     }
 }
 
 impl Survey for Search<'_> {
     fn best(&self) -> Option<Best> {
         let (_, number) = self.best?;
-        let mut groups = self.parts.iter().map(|&group| &self.index.groups[group as usize]);
+        let mut groups = self.parts.iter().map(|&(group, _)| &self.index.groups[group as usize]);
         let place = groups.find_map(|group| group.ranked.place(number))?;
         Some(Best { place, tied: self.tied })
     }
@@ -244,12 +274,20 @@ impl Survey for Search<'_> {
     fn shares(&self, range: Range) -> [Share; WIDTH] {
         let ties = self.index.ties;
         let mut shares = [Share::default(); WIDTH];
-        for Part { group, key, left_out } in self.parts() {
-            for (digit, summary) in group.ranked.children(range, left_out, self.index.rules()) {
+        for Part { group, sleepers, key, except } in self.parts() {
+            let rules = self.index.rules();
+            let mut add = |digit: u32, summary: Ranked| {
                 if summary.ties_with(key, ties) {
                     shares[digit as usize].tied += summary.tied;
                     shares[digit as usize].weight += summary.weight;
                 }
+            };
+            if sleepers {
+                let children = group.asleep.children(range, except, rules);
+                children.for_each(|(digit, sleeper)| add(digit, sleeper.ranked));
+            } else {
+                let children = group.ranked.children(range, except, rules);
+                children.for_each(|(digit, ranked)| add(digit, ranked));
             }
         }
         shares
@@ -258,10 +296,9 @@ impl Survey for Search<'_> {
     fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied)) {
         // The accounts of several groups are to be put into one order.
         let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
-        for Part { group, key, left_out } in self.parts() {
+        for Part { group, sleepers, key, except } in self.parts() {
             let ties = |summary: &Ranked| summary.ties_with(key, self.index.ties);
-            group.ranked.visit(range, left_out, &ties, &mut |entry| {
-                let Entry { number, place, summary: Ranked { weight, .. } } = entry;
+            let mut add = |number: u32, place: u32, weight: u64| {
                 let hash = self.index.hashes[place as usize];
                 let account = Tied { number, place, hash, weight };
                 if self.parts.len() == 1 {
@@ -269,7 +306,17 @@ impl Survey for Search<'_> {
                 } else {
                     tied.push(account);
                 }
-            });
+            };
+            if sleepers {
+                let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
+                group.asleep.visit(range, except, &ties, &mut |entry| {
+                    add(entry.number, entry.place, entry.summary.ranked.weight);
+                });
+            } else {
+                group.ranked.visit(range, except, &ties, &mut |entry| {
+                    add(entry.number, entry.place, entry.summary.weight);
+                });
+            }
         }
         tied.sort_unstable_by_key(|account| account.number);
         tied.into_iter().for_each(visit);

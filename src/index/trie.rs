@@ -1,5 +1,7 @@
 //! Summaries over accounts in the order of their insertion.
 
+use crate::time::Timestamp;
+
 /// What is known about a set of accounts, so that sets can be joined.
 pub(crate) trait Summary: Copy + PartialEq {
     /// What joining depends on besides.
@@ -10,6 +12,45 @@ pub(crate) trait Summary: Copy + PartialEq {
     fn precedes(&self, other: &Self, rules: Self::Rules) -> bool;
     /// Makes it the summary of both sets; whether those that come after `other` add anything.
     fn add(&mut self, other: &Self, rules: Self::Rules) -> bool;
+    /// Which of the set count at an instant.
+    fn counts(&self, _: Timestamp) -> Count {
+        Count::All
+    }
+}
+
+/// How many of a set count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Count {
+    None,
+    Some,
+    All,
+}
+
+/// What is left out of a question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Except<'a> {
+    /// The entries of these numbers, in order.
+    pub(crate) numbers: &'a [u32],
+    /// Those that do not count at this instant.
+    pub(crate) at: Timestamp,
+}
+
+impl Except<'_> {
+    /// The part of it that concerns a part of a range.
+    fn within(self, range: Range, digit: u32) -> Self {
+        if self.numbers.is_empty() {
+            return self;
+        }
+        Self { numbers: among(self.numbers, range, digit), ..self }
+    }
+
+    /// Which of a set count.
+    fn count<S: Summary>(self, summary: &S) -> Count {
+        match summary.counts(self.at) {
+            Count::All if !self.numbers.is_empty() => Count::Some,
+            count => count,
+        }
+    }
 }
 
 /// An account's summary, with its number and place.
@@ -225,11 +266,6 @@ impl<S: Summary> Trie<S> {
         Range::whole(self.height)
     }
 
-    /// The summary of all entries.
-    pub(crate) fn whole(&self) -> &S {
-        &self.whole
-    }
-
     /// Sets entries, which are in the order of their numbers.
     pub(crate) fn set(&mut self, entries: &[Entry<S>], rules: S::Rules) {
         if let Some(whole) = self.set_below(self.root, self.height - 1, entries, rules) {
@@ -314,71 +350,112 @@ impl<S: Summary> Trie<S> {
         })
     }
 
-    /// The summary of all entries but those of `left_out`, numbers in order.
-    pub(crate) fn without(&self, left_out: &[u32], rules: S::Rules) -> S {
-        if left_out.is_empty() {
-            return self.whole;
+    /// The summary of all entries but some.
+    pub(crate) fn without(&self, except: Except<'_>, rules: S::Rules) -> S {
+        match except.count(&self.whole) {
+            Count::All => self.whole,
+            Count::None => S::EMPTY,
+            Count::Some => {
+                let root = &self.nodes[self.root as usize];
+                self.without_below(root, self.range(), except, rules)
+            }
         }
-        let root = &self.nodes[self.root as usize];
-        self.without_below(root, self.range(), left_out, rules)
     }
 
-    fn without_below(&self, node: &Node<S>, range: Range, left_out: &[u32], rules: S::Rules) -> S {
+    fn without_below(
+        &self,
+        node: &Node<S>,
+        range: Range,
+        except: Except<'_>,
+        rules: S::Rules,
+    ) -> S {
         let mut all = S::EMPTY;
-        for (_, summary) in self.children_of(node, range, left_out, rules) {
+        for (_, summary) in self.children_of(node, range, except, rules) {
             all.add(&summary, rules);
         }
         all
     }
 
-    /// The summaries of the parts of a range by digit, without the numbers in `left_out`.
+    /// The summaries of the parts of a range by digit, but for some entries.
     pub(crate) fn children<'a>(
         &'a self,
         range: Range,
-        left_out: &'a [u32],
+        except: Except<'a>,
         rules: S::Rules,
     ) -> impl Iterator<Item = (u32, S)> + 'a
     where
         S::Rules: 'a,
     {
         let node = self.node(range).into_iter();
-        node.flat_map(move |node| self.children_of(node, range, left_out, rules))
+        node.flat_map(move |node| self.children_of(node, range, except, rules))
     }
 
     fn children_of<'a>(
         &'a self,
         node: &'a Node<S>,
         range: Range,
-        left_out: &'a [u32],
+        except: Except<'a>,
         rules: S::Rules,
     ) -> impl Iterator<Item = (u32, S)> + 'a
     where
         S::Rules: 'a,
     {
         node.children().map(move |(digit, child)| {
-            let here = among(left_out, range, digit);
-            let summary = match range.below(digit) {
-                _ if here.is_empty() => child.summary,
-                None => S::EMPTY,
-                Some(below) => {
-                    self.without_below(&self.nodes[child.below as usize], below, here, rules)
+            let except = except.within(range, digit);
+            let summary = match (except.count(&child.summary), range.below(digit)) {
+                (Count::All, _) => child.summary,
+                (Count::None, _) | (Count::Some, None) => S::EMPTY,
+                (Count::Some, Some(below)) => {
+                    self.without_below(&self.nodes[child.below as usize], below, except, rules)
                 }
             };
             (digit, summary)
         })
     }
 
-    /// Visits the entries of a range whose summary `wanted` accepts, but for the numbers in
-    /// `left_out`. It must accept the summary of a set when it accepts that of a part.
+    /// Visits the entries of a range whose summary `wanted` accepts, but for some. It must accept
+    /// the summary of a set when it accepts that of a part.
     pub(crate) fn visit(
         &self,
         range: Range,
-        left_out: &[u32],
+        except: Except<'_>,
         wanted: &impl Fn(&S) -> bool,
         visit: &mut impl FnMut(Entry<S>),
     ) {
         if let Some(node) = self.node(range) {
-            self.visit_below(node, range, left_out, wanted, visit);
+            self.visit_below(node, range, except, wanted, visit);
+        }
+    }
+
+    /// Adds the places of at most `most` entries to `places`, but for some entries.
+    pub(crate) fn visit_some(&self, most: usize, except: Except<'_>, places: &mut Vec<u32>) {
+        if except.count(&self.whole) != Count::None {
+            let end = places.len() + most;
+            self.some_below(&self.nodes[self.root as usize], self.range(), end, except, places);
+        }
+    }
+
+    fn some_below(
+        &self,
+        node: &Node<S>,
+        range: Range,
+        end: usize,
+        except: Except<'_>,
+        places: &mut Vec<u32>,
+    ) {
+        for (digit, child) in node.children() {
+            let except = except.within(range, digit);
+            if places.len() == end {
+                return;
+            }
+            match (except.count(&child.summary), range.below(digit)) {
+                (Count::None, _) | (Count::Some, None) => {}
+                (_, Some(below)) => {
+                    let node = &self.nodes[child.below as usize];
+                    self.some_below(node, below, end, except, places);
+                }
+                (Count::All, None) => places.push(child.below),
+            }
         }
     }
 
@@ -386,24 +463,29 @@ impl<S: Summary> Trie<S> {
         &self,
         node: &Node<S>,
         range: Range,
-        left_out: &[u32],
+        except: Except<'_>,
         wanted: &impl Fn(&S) -> bool,
         visit: &mut impl FnMut(Entry<S>),
     ) {
         for (digit, child) in node.children() {
-            let here = among(left_out, range, digit);
+            let except = except.within(range, digit);
+            let is_wanted = match except.count(&child.summary) {
+                Count::None => false,
+                Count::All => wanted(&child.summary),
+                // The summary is also that of others: it says nothing.
+                Count::Some => range.level > 0,
+            };
             match range.below(digit) {
-                // The summary is also that of entries that are left out: it says nothing.
-                Some(below) if !here.is_empty() || wanted(&child.summary) => {
+                _ if !is_wanted => {}
+                Some(below) => {
                     let node = &self.nodes[child.below as usize];
-                    self.visit_below(node, below, here, wanted, visit);
+                    self.visit_below(node, below, except, wanted, visit);
                 }
-                None if here.is_empty() && wanted(&child.summary) => visit(Entry {
+                None => visit(Entry {
                     number: range.prefix << DIGIT_BITS | digit,
                     place: child.below,
                     summary: child.summary,
                 }),
-                _ => {}
             }
         }
     }
