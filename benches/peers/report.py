@@ -10,11 +10,9 @@ import argparse
 import json
 from pathlib import Path
 
-FLOORS = {
-    "caller-sharded": "floor/caller",
-    "all-tied": "floor/caller",
-    "bound": "floor/sticky",
-}
+# The scheduler is given hashed callers, the pool callers as text.
+FLOORS = {"caller-sharded": "floor/caller", "all-tied": "floor/caller", "bound": "floor/sticky"}
+SPELLINGS = {"scheduler": "hashed", "pool": "text"}
 PEERS = ["peers/pingora-round-robin", "peers/pingora-ketama", "peers/tower-p2c"]
 SMALL, LARGE = 64, 32768
 
@@ -73,7 +71,8 @@ def main():
     if not measured:
         parser.error(f"nothing measured in {options.criterion}: run `cargo bench --bench peers`")
     ours = [group for group in measured if group.startswith(("scheduler/", "pool/"))]
-    sizes = sorted({size for group in ours for size in measured[group]})
+    ladders = [sizes for sizes in measured.values() if len(sizes) > 1]
+    sizes = sorted({size for ladder in ladders for size in ladder})
     names = [number(size) for size in sizes]
 
     def rows(groups, cell):
@@ -93,7 +92,10 @@ def main():
         print(f"\n{group}: {number(next(iter(measured[group].values())))} ns")
 
     def floor(group):
-        return FLOORS.get(group.split("/")[1], "floor/anonymous")
+        layer, workload = group.split("/")
+        if workload in FLOORS:
+            return f"{FLOORS[workload]}-{SPELLINGS[layer]}"
+        return "floor/anonymous"
 
     shared = [size for size in sizes if nanos("floor/anonymous", size)]
     table(

@@ -1,6 +1,6 @@
 //! A workload with a scheduler or a pool to run it on: one `select` and `settle` at a time.
 
-use account_pool::{Outcome, Pool, Preview, Scheduler, Timestamp, Unavailable};
+use account_pool::{Clock, Outcome, Pool, Preview, Scheduler, Timestamp, Unavailable};
 
 use super::Workload;
 use super::pace::{PacedClock, Ticker};
@@ -66,7 +66,7 @@ impl OnPool {
     pub(crate) fn new(workload: Workload, accounts: usize) -> Self {
         let (scheduler, now) = prepared(workload, accounts);
         let mut it = Self {
-            pool: around(&scheduler, now),
+            pool: around(&scheduler, now, PacedClock::new(now)),
             requests: Requests::new(workload, Spelling::Text, accounts),
             ticker: Ticker::of(workload, accounts, now),
         };
@@ -91,10 +91,9 @@ impl OnPool {
 }
 
 /// A pool in the state of a scheduler at `now`.
-pub(crate) fn around(scheduler: &Scheduler, now: Timestamp) -> Pool<(), PacedClock> {
+pub(crate) fn around<C: Clock>(scheduler: &Scheduler, now: Timestamp, clock: C) -> Pool<(), C> {
     let (config, snapshot) = (scheduler.config().clone(), scheduler.snapshot(now));
-    let (pool, left_out) =
-        Pool::restore(config, &snapshot, PacedClock::new(now), |_| Some(())).unwrap();
+    let (pool, left_out) = Pool::restore(config, &snapshot, clock, |_| Some(())).unwrap();
     assert!(left_out.is_empty());
     pool
 }

@@ -1,6 +1,5 @@
 //! The criterion groups of this crate, for its own bench and for the one beside its peers.
 
-use std::env;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 
 use crate::workload::Workload;
 use crate::workload::drive::{OnPool, OnScheduler};
+use crate::workload::settings::list;
 
 const SIZES: [usize; 5] = [8, 64, 512, 4_096, 32_768];
 
@@ -21,13 +21,7 @@ pub(crate) fn settings() -> Criterion {
 /// The pool sizes to measure: those of the variable `POOL_SIZES` (separated by commas), else up
 /// to 32 768; small ones where benches are only tested.
 pub(crate) fn sizes() -> Vec<usize> {
-    if env::args().any(|argument| argument == "--test") {
-        return vec![8, 64];
-    }
-    match env::var("POOL_SIZES") {
-        Ok(list) => list.split(',').map(|size| size.trim().parse().unwrap()).collect(),
-        Err(_) => SIZES.into(),
-    }
+    list("POOL_SIZES", &SIZES, &[8, 64])
 }
 
 /// Measures one call of what `set_up` makes, per size. Nothing is set up that the filter on the

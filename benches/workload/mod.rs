@@ -7,6 +7,7 @@
 pub(crate) mod drive;
 pub(crate) mod pace;
 pub(crate) mod requests;
+pub(crate) mod settings;
 pub(crate) mod setup;
 
 /// What is asked of which pool. Every account is limited to 60 requests a minute.

@@ -38,6 +38,11 @@ impl Ticker {
         }
     }
 
+    /// Goes on as one of so many that share the load.
+    pub(crate) fn share(&mut self, threads: usize) {
+        self.step *= threads as u64;
+    }
+
     pub(crate) fn tick(&mut self) -> Timestamp {
         self.nanos += self.step;
         self.now()

@@ -1,8 +1,7 @@
 //! What no implementation of this shape can go below: the lock, one clock reading, the caller's
-//! hash, a look-up, and a reservation and a release that keep an index of bare keys current. No
+//! hash where the caller comes as text, a look-up, and a reservation and a release that keep an index of bare keys current. No
 //! windows, no filters, no exclusion, no counters.
 
-use std::hint::black_box;
 use std::num::NonZeroUsize;
 
 use account_pool::{Clock, SystemClock};
@@ -14,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::groups::{by_size, sizes};
 use crate::tree::Tree;
 use crate::workload::CONVERSATIONS;
-use crate::workload::requests::caller;
+use crate::workload::requests::{Spelling, caller};
 
 /// Beyond this many accounts only this crate is measured.
 pub(crate) const LARGEST: usize = 32_768;
@@ -73,6 +72,47 @@ struct Sticky {
     now: u64,
 }
 
+impl Sticky {
+    fn new(accounts: usize) -> Self {
+        let mut bound = LruCache::new(NonZeroUsize::new(10_000).unwrap());
+        for number in 0..CONVERSATIONS {
+            bound.put(hash(&caller(number).0), number * accounts / CONVERSATIONS);
+        }
+        Self { bound, in_flight: vec![0; accounts], now: 0 }
+    }
+
+    fn pick(&mut self, hash: u64, now: u64) -> usize {
+        self.now = now;
+        let index = *self.bound.get(&hash).unwrap();
+        self.in_flight[index] += 1;
+        index
+    }
+}
+
+/// The hashes of callers in turn.
+struct Callers {
+    keys: Vec<(String, u64)>,
+    spelling: Spelling,
+    next: usize,
+}
+
+impl Callers {
+    fn new(count: usize, spelling: Spelling) -> Self {
+        let keys = (0..count).map(|number| caller(number).0);
+        let keys = keys.map(|key| (key.clone(), hash(&key))).collect();
+        Self { keys, spelling, next: 0 }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.next = (self.next + 1) % self.keys.len();
+        let (key, hashed) = &self.keys[self.next];
+        match self.spelling {
+            Spelling::Hashed => *hashed,
+            Spelling::Text => hash(key),
+        }
+    }
+}
+
 fn hash(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     u64::from_be_bytes(digest[..8].try_into().unwrap())
@@ -101,40 +141,33 @@ pub(crate) fn floors(c: &mut Criterion) {
         }
     });
 
-    by_size(c, "floor/caller", &sizes, |accounts| {
-        let (clock, pool) =
-            (SystemClock::new(), Mutex::new(Accounts::new(Order::InFlight, accounts)));
-        let keys: Vec<String> = (0..4_096).map(|number| caller(number).0).collect();
-        let mut next = 0;
-        move || {
-            next = (next + 1) % keys.len();
-            let (hash, now) = (hash(black_box(&keys[next])), clock.now().as_millis());
-            let index = pool.lock().pick(hash, now);
-            pool.lock().release(index);
-            index
-        }
-    });
-
-    by_size(c, "floor/sticky", &sizes, |accounts| {
-        let keys: Vec<String> = (0..CONVERSATIONS).map(|number| caller(number).0).collect();
-        let mut bound = LruCache::new(NonZeroUsize::new(10_000).unwrap());
-        for (number, key) in keys.iter().enumerate() {
-            bound.put(hash(key), number * accounts / CONVERSATIONS);
-        }
-        let pool = Mutex::new(Sticky { bound, in_flight: vec![0; accounts], now: 0 });
-        let (clock, mut next) = (SystemClock::new(), 0);
-        move || {
-            next = (next + 1) % keys.len();
-            let (hash, now) = (hash(black_box(&keys[next])), clock.now().as_millis());
-            let index = {
-                let mut pool = pool.lock();
-                pool.now = now;
-                let index = *pool.bound.get(&hash).unwrap();
-                pool.in_flight[index] += 1;
+    for spelling in [Spelling::Hashed, Spelling::Text] {
+        by_size(c, &format!("floor/caller-{}", name(spelling)), &sizes, |accounts| {
+            let pool = Mutex::new(Accounts::new(Order::InFlight, accounts));
+            let (clock, mut callers) = (SystemClock::new(), Callers::new(4_096, spelling));
+            move || {
+                let (hash, now) = (callers.draw(), clock.now().as_millis());
+                let index = pool.lock().pick(hash, now);
+                pool.lock().release(index);
                 index
-            };
-            pool.lock().in_flight[index] -= 1;
-            index
-        }
-    });
+            }
+        });
+        by_size(c, &format!("floor/sticky-{}", name(spelling)), &sizes, |accounts| {
+            let pool = Mutex::new(Sticky::new(accounts));
+            let (clock, mut callers) = (SystemClock::new(), Callers::new(CONVERSATIONS, spelling));
+            move || {
+                let (hash, now) = (callers.draw(), clock.now().as_millis());
+                let index = pool.lock().pick(hash, now);
+                pool.lock().in_flight[index] -= 1;
+                index
+            }
+        });
+    }
+}
+
+fn name(spelling: Spelling) -> &'static str {
+    match spelling {
+        Spelling::Hashed => "hashed",
+        Spelling::Text => "text",
+    }
 }
