@@ -55,12 +55,11 @@ fn events(accounts: usize, tries: usize) {
     println!("\n### Single events, {accounts} accounts: least and most of {tries} tries\n");
     println!("| event | the call | the next selection |\n| --- | --- | --- |");
     for event in EVENTS {
-        let prepared = (event.prepare)(accounts);
         let runs: Vec<(Duration, Duration)> = (0..tries)
             .map(|_| {
-                let mut fresh = prepared.clone();
-                let call = timed(|| (event.call)(&mut fresh));
-                (call, timed(|| fresh.next()))
+                let mut state = (event.prepare)(accounts);
+                let call = timed(|| (event.call)(&mut state));
+                (call, timed(|| state.next()))
             })
             .collect();
         let calls = span(runs.iter().map(|run| run.0));

@@ -18,8 +18,7 @@ pub(crate) struct Event {
     pub(crate) call: fn(&mut Before),
 }
 
-/// A state in which an event is due.
-#[derive(Clone)]
+/// A state in which an event is due. Not a clone of another: clones have no room to grow into.
 pub(crate) struct Before {
     scheduler: Scheduler,
     accounts: usize,
@@ -32,6 +31,7 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "all leases are reaped at one instant", prepare: leased, call: silence_later },
     Event { name: "all bindings lapse at one instant", prepare: one_tenant, call: idle_later },
     Event { name: "add the last account", prepare: one_short, call: add },
+    Event { name: "add one more, whereupon tables grow", prepare: used, call: add },
     Event { name: "remove an account", prepare: used, call: remove },
     Event { name: "a model never seen before", prepare: used, call: new_model },
     Event { name: "a model some accounts serve, asked first", prepare: entitled, call: new_class },
@@ -105,11 +105,11 @@ fn silence_later(before: &mut Before) {
 fn one_short(accounts: usize) -> Before {
     let mut scheduler = populated(Config::default(), (0..accounts - 1).map(account));
     let now = fill_a_minute(&mut scheduler, accounts - 1);
-    Before::new((scheduler, now), accounts)
+    Before::new((scheduler, now), accounts - 1)
 }
 
 fn add(before: &mut Before) {
-    before.scheduler.add(account(before.accounts - 1), before.now).unwrap();
+    before.scheduler.add(account(before.accounts), before.now).unwrap();
 }
 
 fn remove(before: &mut Before) {
