@@ -18,8 +18,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
+use account_pool::Millis;
 use criterion::measurement::{Measurement, WallTime};
 use hdrhistogram::Histogram;
+use parking_lot::Mutex;
 
 use self::target::{Target, bare, pooled};
 use self::workload::Workload;
@@ -30,8 +32,9 @@ use self::workload::settings::{list, setting};
 /// Without a caller, and with one that is bound: the two shapes of a selection.
 const WORKLOADS: [Workload; 2] = [Workload::Anonymous, Workload::Bound];
 
-/// One pair in so many has its calls timed, so that timing hardly slows the rest.
-const TIMED: u64 = 16;
+/// So many pairs share a reading of the time, and the last of them has its calls timed: what is
+/// around the calls hardly slows them.
+const BATCH: u64 = 16;
 
 fn main() {
     let accounts = setting("CONTENTION_ACCOUNTS", 512, 64);
@@ -69,12 +72,13 @@ struct Measured {
 
 impl Run {
     fn measure<T: Target>(&self, target: &T, spelling: Spelling) -> Measured {
+        let later = START.plus(Millis::from_mins(1));
+        let ticker = Mutex::new(Ticker::of(self.workload, self.accounts, later));
         let barrier = Barrier::new(self.threads);
         let mut total = Measured { per_second: 0.0, calls: Histogram::new(3).unwrap() };
         thread::scope(|scope| {
-            let works =
-                (0..self.threads).map(|_| scope.spawn(|| self.work(target, spelling, &barrier)));
-            let works: Vec<_> = works.collect();
+            let work = || self.work(target, spelling, &ticker, &barrier);
+            let works: Vec<_> = (0..self.threads).map(|_| scope.spawn(work)).collect();
             for work in works {
                 let one = work.join().unwrap();
                 total.per_second += one.per_second;
@@ -84,31 +88,33 @@ impl Run {
         total
     }
 
-    /// One thread, with the time at its own pace: the scheduler goes by the fastest.
-    fn work<T: Target>(&self, target: &T, spelling: Spelling, barrier: &Barrier) -> Measured {
+    /// One thread. The time, which all share, moves on with every batch.
+    fn work<T: Target>(
+        &self,
+        target: &T,
+        spelling: Spelling,
+        ticker: &Mutex<Ticker>,
+        barrier: &Barrier,
+    ) -> Measured {
         let mut requests = Requests::new(self.workload, spelling, self.accounts);
-        let later = START.plus(account_pool::Millis::from_mins(1));
-        let mut ticker = Ticker::of(self.workload, self.accounts, later);
-        ticker.share(self.threads);
         let mut calls = Histogram::new(3).unwrap();
         let mut pairs = 0;
         barrier.wait();
         let start = WallTime.start();
         let spent = loop {
-            for _ in 1..TIMED {
-                let (request, now) = (requests.draw(), ticker.tick());
-                let held = target.select(&request, now);
+            let now = ticker.lock().skip(BATCH);
+            target.set_time(now);
+            for _ in 1..BATCH {
+                let held = target.select(&requests.draw(), now);
                 target.settle(held, now);
             }
-            let (request, now) = (requests.draw(), ticker.tick());
+            let request = requests.draw();
             let held = timed(&mut calls, || target.select(&request, now));
             timed(&mut calls, || target.settle(held, now));
-            pairs += TIMED;
-            if pairs % 64 == 0 {
-                let spent = WallTime.end(start);
-                if spent >= self.span {
-                    break spent;
-                }
+            pairs += BATCH;
+            let spent = WallTime.end(start);
+            if spent >= self.span {
+                break spent;
             }
         };
         Measured { per_second: pairs as f64 / spent.as_secs_f64(), calls }

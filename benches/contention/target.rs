@@ -1,15 +1,11 @@
 //! What the threads share: a pool, or the bare lock.
 
-use std::cell::Cell;
-use std::hint::black_box;
-
-use account_pool::{
-    Clock, Lease, Outcome, Pool, Request, Scheduler, SystemClock, Ticket, Timestamp,
-};
+use account_pool::{Lease, Outcome, Pool, Request, Scheduler, Ticket, Timestamp};
 use parking_lot::Mutex;
 
 use crate::workload::Workload;
 use crate::workload::drive::around;
+use crate::workload::pace::PacedClock;
 use crate::workload::setup::prepared;
 
 /// Something that selects and settles for several threads.
@@ -17,6 +13,8 @@ pub(crate) trait Target: Sync {
     /// What a selection holds until it is settled.
     type Held;
 
+    /// Tells the time, where it is not told with each call.
+    fn set_time(&self, now: Timestamp);
     fn select(&self, request: &Request<'_>, now: Timestamp) -> Self::Held;
     fn settle(&self, held: Self::Held, now: Timestamp);
 }
@@ -28,6 +26,8 @@ pub(crate) fn bare(workload: Workload, accounts: usize) -> impl Target {
 
 impl Target for Mutex<Scheduler> {
     type Held = Ticket;
+
+    fn set_time(&self, _: Timestamp) {}
 
     fn select(&self, request: &Request<'_>, now: Timestamp) -> Ticket {
         let granted = self.lock().select(request, now);
@@ -42,36 +42,21 @@ impl Target for Mutex<Scheduler> {
 /// A pool that reads the machine's clock.
 pub(crate) fn pooled(workload: Workload, accounts: usize) -> impl Target {
     let (scheduler, now) = prepared(workload, accounts);
-    NOW.set(now);
-    around(&scheduler, now, ThreadClock(SystemClock::new()))
+    around(&scheduler, now, PacedClock::new(now))
 }
 
-impl Target for Pool<(), ThreadClock> {
+impl Target for Pool<(), PacedClock> {
     type Held = Lease;
 
-    fn select(&self, request: &Request<'_>, now: Timestamp) -> Lease {
-        NOW.set(now);
+    fn set_time(&self, now: Timestamp) {
+        self.clock().set(now);
+    }
+
+    fn select(&self, request: &Request<'_>, _: Timestamp) -> Lease {
         self.select(request).unwrap()
     }
 
-    fn settle(&self, lease: Lease, now: Timestamp) {
-        NOW.set(now);
+    fn settle(&self, lease: Lease, _: Timestamp) {
         lease.settle(Outcome::success());
-    }
-}
-
-thread_local! {
-    static NOW: Cell<Timestamp> = const { Cell::new(Timestamp::ZERO) };
-}
-
-/// Reads the machine's clock, for what that costs, and answers the thread's own time, which
-/// threads need not share.
-#[derive(Debug)]
-struct ThreadClock(SystemClock);
-
-impl Clock for ThreadClock {
-    fn now(&self) -> Timestamp {
-        black_box(self.0.now());
-        NOW.get()
     }
 }
