@@ -10,10 +10,12 @@ pub(crate) mod requests;
 pub(crate) mod settings;
 pub(crate) mod setup;
 
-/// What is asked of which pool. Every account is limited to 60 requests a minute.
+/// What is asked of which pool. Every account is limited to 60 requests a minute and gets 30, and
+/// has done so for a minute already where nothing else is said, so that with each request that
+/// comes another one leaves its window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Workload {
-    /// No caller.
+    /// No caller, on accounts that were never used, all of them tied at first.
     Anonymous,
     /// A caller without affinity, another one each time.
     Sharded,
@@ -28,14 +30,13 @@ pub(crate) enum Workload {
     /// No caller, 32 models in turn. Half of the accounts serve all of them, a quarter eight of
     /// them, a quarter all but two; every sixteenth account is cooled for one model.
     Models,
-    /// No caller, one account left: all others are blocked for the whole run.
+    /// No caller, one account left: all others are blocked for the whole run, unused.
     NearlyNone,
     /// No caller, all accounts blocked, each until another time: a refusal.
     Refused,
     /// No caller, every account's window full, time standing still: a refusal.
     RateFull,
-    /// No caller, after a minute of 30 requests per account: with each request that comes,
-    /// another one leaves its window.
+    /// No caller, and nothing else.
     Steady,
 }
 

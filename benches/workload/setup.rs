@@ -45,7 +45,12 @@ pub(crate) fn prepared(workload: Workload, accounts: usize) -> (Scheduler, Times
         _ => account(index),
     });
     let mut scheduler = populated(config(workload), declared);
-    let mut now = START;
+    let now = match workload {
+        Workload::Anonymous | Workload::NearlyNone | Workload::Refused => START,
+        Workload::Bound => bind(&mut scheduler, accounts),
+        Workload::RateFull => fill_windows(&mut scheduler, accounts),
+        _ => fill_a_minute(&mut scheduler, accounts),
+    };
     match workload {
         Workload::ThirdCooled => {
             for index in (0..accounts).step_by(3) {
@@ -64,10 +69,7 @@ pub(crate) fn prepared(workload: Workload, accounts: usize) -> (Scheduler, Times
             }
         }
         Workload::Models => cool_models(&mut scheduler, accounts),
-        Workload::Bound => now = bind(&mut scheduler, accounts),
-        Workload::RateFull => now = fill_windows(&mut scheduler, accounts),
-        Workload::Steady => now = fill_a_minute(&mut scheduler, accounts),
-        Workload::Anonymous | Workload::Sharded | Workload::Tied | Workload::Excluded => {}
+        _ => {}
     }
     (scheduler, now)
 }
@@ -129,7 +131,7 @@ pub(crate) fn fill_a_minute(scheduler: &mut Scheduler, accounts: usize) -> Times
     let mut ticker = Ticker::new(accounts, START);
     for _ in 0..PER_MINUTE {
         for index in 0..accounts {
-            use_account(scheduler, index, &Request::new().model("opus"), ticker.tick());
+            use_account(scheduler, index, &Request::new(), ticker.tick());
         }
     }
     ticker.now()
@@ -140,7 +142,7 @@ pub(crate) fn fill_windows(scheduler: &mut Scheduler, accounts: usize) -> Timest
     let at = |index| Timestamp::from_millis(START.as_millis() + (index * 1_000 / accounts) as u64);
     for index in 0..accounts {
         for _ in 0..RPM {
-            use_account(scheduler, index, &Request::new().model("opus"), at(index));
+            use_account(scheduler, index, &Request::new(), at(index));
         }
     }
     at(accounts - 1)
