@@ -63,6 +63,7 @@ def growth(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--median", action="store_true", help="criterion's median, not the least")
+    parser.add_argument("--brief", action="store_true", help="leave out the tables per peer")
     default = Path(__file__).parent / "target" / "criterion"
     parser.add_argument("--criterion", type=Path, default=default, metavar="DIR")
     options = parser.parse_args()
@@ -107,7 +108,7 @@ def main():
             for group in sorted(ours)
         ],
     )
-    for peer in PEERS:
+    for peer in PEERS if not options.brief else []:
         if peer in measured:
             table(
                 f"Ours ÷ {peer.removeprefix('peers/')}",
