@@ -1,7 +1,8 @@
 //! Several threads through one pool, beside the bare lock: a mutex around a scheduler that is
 //! given the time and hashed callers. Whatever a pool does beyond the scheduler's step (reading
 //! the clock, hashing, handing out the payload) should happen outside of its lock; then several
-//! threads get as much through the pool as through the bare lock.
+//! threads get as much through the pool as through the bare lock. The row between the two reads
+//! the clock as a pool does and does nothing else of what a pool does.
 //!
 //! `CONTENTION_ACCOUNTS` (512), `CONTENTION_MILLIS` (1 000 for each row) and
 //! `CONTENTION_THREADS` (1,2,4,8) set the numbers.
@@ -23,7 +24,7 @@ use criterion::measurement::{Measurement, WallTime};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
-use self::target::{Target, bare, pooled};
+use self::target::{Target, bare, clocked, pooled};
 use self::workload::Workload;
 use self::workload::pace::{START, Ticker};
 use self::workload::requests::{Requests, Spelling};
@@ -46,9 +47,11 @@ fn main() {
         for threads in list("CONTENTION_THREADS", &[1, 2, 4, 8], &[1, 2]) {
             let run = Run { workload, accounts, threads, span };
             let lock = run.measure(&bare(workload, accounts), Spelling::Hashed);
+            let clocked = run.measure(&clocked(workload, accounts), Spelling::Hashed);
             let hashed = run.measure(&pooled(workload, accounts), Spelling::Hashed);
             let text = run.measure(&pooled(workload, accounts), Spelling::Text);
             run.print("bare lock", &lock, &lock);
+            run.print("bare lock and clock", &clocked, &lock);
             run.print("pool, hashed callers", &hashed, &lock);
             if workload == Workload::Bound {
                 run.print("pool, callers as text", &text, &lock);

@@ -1,6 +1,6 @@
 //! What the threads share: a pool, or the bare lock.
 
-use account_pool::{Lease, Outcome, Pool, Request, Scheduler, Ticket, Timestamp};
+use account_pool::{Clock, Lease, Outcome, Pool, Request, Scheduler, Ticket, Timestamp};
 use parking_lot::Mutex;
 
 use crate::workload::Workload;
@@ -36,6 +36,33 @@ impl Target for Mutex<Scheduler> {
 
     fn settle(&self, ticket: Ticket, now: Timestamp) {
         self.lock().settle(ticket, &Outcome::success(), now);
+    }
+}
+
+/// The same, with the machine's clock read before the lock is taken.
+pub(crate) fn clocked(workload: Workload, accounts: usize) -> impl Target {
+    let (scheduler, now) = prepared(workload, accounts);
+    Clocked { clock: PacedClock::new(now), lock: Mutex::new(scheduler) }
+}
+
+struct Clocked {
+    clock: PacedClock,
+    lock: Mutex<Scheduler>,
+}
+
+impl Target for Clocked {
+    type Held = Ticket;
+
+    fn set_time(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    fn select(&self, request: &Request<'_>, _: Timestamp) -> Ticket {
+        self.lock.select(request, self.clock.now())
+    }
+
+    fn settle(&self, ticket: Ticket, _: Timestamp) {
+        Target::settle(&self.lock, ticket, self.clock.now());
     }
 }
 
