@@ -94,4 +94,7 @@ fn a_pool_weighs_what_the_formula_says() {
         assert!(bytes <= most, "more than the formula says: {about}");
         assert!(bytes * 10 >= most * 9, "a tenth less than the formula says: {about}");
     }
+    let (accounts, bindings) = (50_000, 200_000);
+    let bytes = bytes_of(accounts, bindings);
+    assert!(bytes <= 128 << 20, "{accounts} accounts with {bindings} bindings take {bytes} bytes");
 }
