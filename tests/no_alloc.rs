@@ -2,34 +2,113 @@
 
 #![allow(clippy::unwrap_used, reason = "a set-up that does not fit is a failed test")]
 
+#[path = "../benches/workload/mod.rs"]
+mod workload;
+
 use std::alloc::System;
 
 use account_pool::{
-    Account, AccountId, Affinity, BlockScope, Caller, Config, Dimension, Millis, Outcome, Request,
-    Reset, Scheduler, Timestamp,
+    Account, AccountId, Affinity, Caller, Config, Millis, Outcome, Request, Reset, Scheduler,
+    Timestamp,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+use self::workload::Workload;
+use self::workload::drive::{OnPool, OnScheduler};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const ACCOUNTS: usize = 32;
+fn allocations_of(steps: impl FnOnce()) -> usize {
+    let region = Region::new(ALLOCATOR);
+    steps();
+    let change = region.change();
+    change.allocations + change.reallocations
+}
 
-struct Load {
+/// Repeats `round` until it allocates nothing, which it must within 40 times: warm is a pool whose
+/// logs have seen their busiest minute; they grow by doubling until then.
+fn warm_up(what: &str, mut round: impl FnMut()) {
+    for _ in 0..40 {
+        if allocations_of(&mut round) == 0 {
+            return;
+        }
+    }
+    panic!("{what}: the logs must stop growing");
+}
+
+/// One test, because the allocator counts for the whole process.
+#[test]
+fn a_warm_pool_allocates_nothing() {
+    for workload in Workload::ALL {
+        on_the_scheduler(workload);
+        through_the_pool(workload);
+    }
+    with_a_full_table_and_every_outcome();
+}
+
+const ACCOUNTS: usize = 96;
+const PAIRS: usize = 5_000;
+
+fn on_the_scheduler(workload: Workload) {
+    let name = workload.name();
+    let mut driver = OnScheduler::new(workload, ACCOUNTS);
+    let mut pairs = || {
+        for _ in 0..PAIRS {
+            assert_eq!(driver.pair(), workload.is_served(), "{name}");
+        }
+    };
+    warm_up(name, &mut pairs);
+    assert_eq!(allocations_of(pairs), 0, "{name}: select and settle");
+
+    let previews = allocations_of(|| {
+        for _ in 0..PAIRS {
+            assert_eq!(driver.preview().is_ok(), workload.is_served(), "{name}");
+        }
+    });
+    assert_eq!(previews, 0, "{name}: preview");
+}
+
+fn through_the_pool(workload: Workload) {
+    let name = workload.name();
+    let mut driver = OnPool::new(workload, ACCOUNTS);
+    let mut pairs = || {
+        for _ in 0..PAIRS {
+            assert_eq!(driver.pair(), workload.is_served(), "{name}");
+        }
+    };
+    warm_up(name, &mut pairs);
+    let pairs = allocations_of(pairs);
+    assert_eq!(pairs, 0, "{name}: select and settle through the pool");
+}
+
+fn with_a_full_table_and_every_outcome() {
+    let mut mix = Mix::new();
+    let rounds = |mix: &mut Mix| (0..PAIRS).for_each(|step| mix.round(step));
+    warm_up("a full table", || rounds(&mut mix));
+    let before = mix.scheduler.stats().clone();
+    let rounds = allocations_of(|| rounds(&mut mix));
+    let after = mix.scheduler.stats();
+    assert!(after.sticky.evictions > before.sticky.evictions + 100, "the table is full");
+    assert!(after.selected.total() > before.selected.total() + 10_000);
+    assert_eq!(rounds, 0, "select, preview, touch and settle, with evictions");
+}
+
+/// Every kind of request and outcome, on few accounts with a small, full table of bindings.
+struct Mix {
     scheduler: Scheduler,
     callers: Vec<Caller>,
     excluded: Vec<AccountId>,
     now: Timestamp,
 }
 
-impl Load {
-    /// A pool with a small, full table of bindings.
+impl Mix {
     fn new() -> Self {
         let mut config = Config::default();
         config.sticky.capacity = 50;
         let mut scheduler = Scheduler::new(config).unwrap();
         let now = Timestamp::from_millis(1_000_000);
-        for index in 0..ACCOUNTS {
+        for index in 0..32 {
             let account = Account::new(format!("account-{index}")).rpm(60).tokens_per_minute(1_000);
             scheduler.add(account, now).unwrap();
         }
@@ -38,7 +117,6 @@ impl Load {
         Self { scheduler, callers: callers.collect(), excluded: excluded.collect(), now }
     }
 
-    /// One round of every kind of request and outcome.
     fn round(&mut self, step: usize) {
         self.now = self.now.plus(Millis::new(97));
         let now = self.now;
@@ -66,42 +144,4 @@ impl Load {
             self.scheduler.settle(grant.ticket, &outcome, now);
         }
     }
-
-    fn allocations_of(&mut self, mut rounds: impl FnMut(&mut Self)) -> usize {
-        let region = Region::new(ALLOCATOR);
-        rounds(self);
-        let change = region.change();
-        change.allocations + change.reallocations
-    }
-}
-
-/// One test, because the allocator counts for the whole process.
-#[test]
-fn a_warm_pool_allocates_nothing() {
-    let mut load = Load::new();
-    // Warm is a pool whose logs have seen their busiest minute; they grow by doubling until then.
-    let mut blocks = 0;
-    while load.allocations_of(|load| (0..5_000).for_each(|step| load.round(step))) > 0 {
-        blocks += 1;
-        assert!(blocks < 40, "the logs of {ACCOUNTS} accounts must stop growing");
-    }
-    let before = load.scheduler.stats().clone();
-    let selecting = load.allocations_of(|load| (0..5_000).for_each(|step| load.round(step)));
-    let after = load.scheduler.stats().clone();
-    assert!(after.sticky.evictions > before.sticky.evictions + 100, "the table is full");
-    assert!(after.selected.total() > before.selected.total() + 10_000);
-    assert_eq!(selecting, 0, "select, preview, touch and settle, with evictions");
-
-    let now = load.now;
-    for index in 0..ACCOUNTS {
-        let (id, until) = (format!("account-{index}"), Timestamp::MAX);
-        let account = BlockScope::Account;
-        load.scheduler.block(&id, &account, Dimension::Quota, until, now).unwrap();
-    }
-    let refusing = load.allocations_of(|load| {
-        for _ in 0..1_000 {
-            assert!(load.scheduler.select(&Request::new().model("opus"), now).is_err());
-        }
-    });
-    assert_eq!(refusing, 0, "refusals");
 }

@@ -1,0 +1,100 @@
+//! What a pool weighs: bytes per account and per binding, and a large pool as a whole.
+
+#![allow(clippy::unwrap_used, reason = "a set-up that does not fit is a failed test")]
+
+use std::alloc::System;
+
+use account_pool::{Account, Caller, Config, Outcome, Request, Scheduler, Timestamp};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const RPM: usize = 60;
+
+/// What an account takes in tables that grow by doubling: its state, and its place in the order.
+const ACCOUNT: usize = 756;
+/// What an account takes besides: its id (up to 16 bytes), its limits, and its log of requests,
+/// which also grows by doubling.
+const ACCOUNT_OWN: usize = 96 + 16 * RPM.next_power_of_two();
+/// What an account takes in the look-up by id, per bucket.
+const ACCOUNT_BUCKET: usize = 25;
+/// What a binding takes in the table, which grows by doubling.
+const BINDING: usize = 288;
+/// What a binding takes in the look-up by key, per bucket; its part of the look-up by tenant is
+/// in here too.
+const BINDING_BUCKET: usize = 50;
+/// What a pool takes without accounts.
+const EMPTY: usize = 64 * 1_024;
+
+/// The most bytes that so many accounts and bindings take.
+fn formula(accounts: usize, bindings: usize) -> usize {
+    EMPTY
+        + ACCOUNT * places(accounts)
+        + ACCOUNT_OWN * accounts
+        + ACCOUNT_BUCKET * buckets(accounts)
+        + BINDING * places(bindings)
+        + BINDING_BUCKET * buckets(bindings)
+}
+
+/// Places in a table that grows by doubling.
+fn places(entries: usize) -> usize {
+    if entries == 0 { 0 } else { entries.next_power_of_two() }
+}
+
+/// Buckets of a hash table, which fills seven eighths of them at most.
+fn buckets(entries: usize) -> usize {
+    places(entries * 8 / 7)
+}
+
+/// A pool whose accounts have all used their 60 requests of a minute, each in a millisecond of its
+/// own, and that many bindings, spread over the accounts and over tenants of fifty.
+fn full(accounts: usize, bindings: usize) -> Scheduler {
+    let mut config = Config::default();
+    config.sticky.capacity = bindings.max(1);
+    config.new_account_baseline = false;
+    let mut scheduler = Scheduler::new(config).unwrap();
+    for index in 0..accounts {
+        scheduler.add(Account::new(id(index)).rpm(RPM as u64), Timestamp::ZERO).unwrap();
+    }
+    let mut callers = (0..bindings).map(|number| format!("api:{}:user:{number}", number / 50));
+    for round in 0..RPM {
+        let now = Timestamp::from_millis(1_000 * round as u64);
+        for index in 0..accounts {
+            let key = callers.next();
+            let caller = key.and_then(|key| Caller::new(&key));
+            let request = Request::new().model("opus");
+            let request = caller.map_or(request, |caller| request.digested(caller));
+            let grant = scheduler.select_account(&id(index), &request, now).unwrap();
+            scheduler.settle(grant.ticket, &Outcome::success(), now);
+        }
+    }
+    assert_eq!(scheduler.bindings(Timestamp::ZERO), bindings);
+    scheduler
+}
+
+fn id(index: usize) -> String {
+    format!("account-{index:06}")
+}
+
+fn bytes_of(accounts: usize, bindings: usize) -> usize {
+    let region = Region::new(ALLOCATOR);
+    let scheduler = full(accounts, bindings);
+    let change = region.change();
+    drop(scheduler);
+    change.bytes_allocated - change.bytes_deallocated
+}
+
+/// One test, because the allocator counts for the whole process.
+#[test]
+fn a_pool_weighs_what_the_formula_says() {
+    for (accounts, bindings) in [(1_024, 0), (1_025, 0), (2_048, 0), (2_048, 8_192), (500, 8_193)] {
+        let (bytes, most) = (bytes_of(accounts, bindings), formula(accounts, bindings));
+        let about = format!("{accounts} accounts, {bindings} bindings: {bytes} bytes, not {most}");
+        assert!(bytes <= most, "more than the formula says: {about}");
+        assert!(bytes * 10 >= most * 9, "a tenth less than the formula says: {about}");
+    }
+    let (accounts, bindings) = (50_000, 200_000);
+    let bytes = bytes_of(accounts, bindings);
+    assert!(bytes <= 128 << 20, "{accounts} accounts with {bindings} bindings take {bytes} bytes");
+}
