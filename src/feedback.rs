@@ -112,8 +112,10 @@ impl Feedback<'_> {
             | Outcome::ClientFault
             | Outcome::Cancelled => 0,
         };
-        let now = self.now;
-        self.update(slot, |state| state.health.note(points, policy, now));
+        if points > 0 {
+            let now = self.now;
+            self.update(slot, |state| state.health.note(points, policy, now));
+        }
     }
 
     /// Stores a quota reading and lets it set or lift the account's quota block.

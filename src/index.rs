@@ -215,6 +215,10 @@ impl Index {
             // Tries are joined by this rule, and a new configuration has touched all accounts.
             *self = Self { ties, ..Self::default() };
         }
+        // Who has left goes first: the number may be another one's by now.
+        for &place in view.roster.touched_places() {
+            self.let_go(place, view.roster);
+        }
         for &place in view.roster.touched_places() {
             self.look_at(place, view);
         }
@@ -261,7 +265,6 @@ impl Index {
             self.hashes.resize(place as usize + 1, 0);
         }
         let Some((slot, state)) = view.roster.at(place) else {
-            self.forget(place);
             self.deadlines.set(place, Timestamp::MAX);
             return;
         };
@@ -270,7 +273,7 @@ impl Index {
         let group = self.group_of(place, state, &conditions, view);
         self.work.conditions = conditions;
         let leaf = &self.leaves[place as usize];
-        let joins = leaf.group != group || leaf.ranked.first != state.number;
+        let joins = leaf.group != group;
         if joins {
             self.forget(place);
             self.join(place, group, state);
@@ -324,6 +327,17 @@ impl Index {
         self.deadlines.set(place, ends.map_or(same_until, |end| end.min(same_until)));
     }
 
+    /// Forgets the account of a place that is no longer there.
+    fn let_go(&mut self, place: u32, roster: &Roster) {
+        let Some(leaf) = self.leaves.get(place as usize) else {
+            return;
+        };
+        let number = roster.at(place).map(|(_, state)| state.number);
+        if leaf.group != Membership::Vacant && number != Some(leaf.ranked.first) {
+            self.forget(place);
+        }
+    }
+
     /// Takes the account in a place out of its group.
     fn forget(&mut self, place: u32) {
         let leaf = std::mem::take(&mut self.leaves[place as usize]);
@@ -332,8 +346,6 @@ impl Index {
             Membership::Vacant => {}
             Membership::Loose => self.loose -= 1,
             Membership::Of(index) => {
-                // What is to be set there must not come after.
-                self.carry_out();
                 let rules = self.rules();
                 let group = &mut self.groups[index as usize];
                 group.members -= 1;

@@ -27,7 +27,7 @@ use crate::names::{NameId, Named, Names};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
-use crate::select::decision::{Affair, Choice, Sighting};
+use crate::select::decision::{Affair, Choice, Fate, Sighting};
 use crate::select::query::{Query, View};
 use crate::select::{decide, decide_for, decide_unranked};
 use crate::slot::Slot;
@@ -171,7 +171,7 @@ impl Scheduler {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         // The index is not asked about a conversation that stays where it is: it can wait.
-        let decision = decide_unranked(&query, &self.view(now)).unwrap_or_else(|| {
+        let decision = decide_unranked(&query, &self.view_alone(now)).unwrap_or_else(|| {
             self.refresh_index(now);
             decide(&query, &self.view(now))
         });
@@ -243,39 +243,29 @@ impl Scheduler {
 
     /// Brings the index up to date.
     fn refresh_index(&mut self, now: Timestamp) {
-        let view = View {
-            config: &self.config,
-            roster: &self.roster,
-            leases: &self.leases,
-            bindings: &self.bindings,
-            index: None,
-            origin: self.origin,
-            next_sequence: self.next_sequence,
-            vacated: None,
-            now,
-        };
         if !self.index.is_current(&self.roster, now) {
-            self.index.refresh(&view);
+            let Self { config, roster, leases, bindings, .. } = self;
+            self.index.refresh(&View::new(config, roster, leases, bindings, now));
             self.roster.forget_touched();
         }
     }
 
+    /// What a question at `now` sees.
     fn view(&self, now: Timestamp) -> View<'_> {
         // What a command does first, a question can only take into account.
         let timeout = self.config.lease_timeout;
         let is_behind = timeout.is_some_and(|it| self.leases.silent(it, now).next().is_some())
             || self.bindings.overdue(&self.config.sticky, now).next().is_some();
         let is_current = !is_behind && self.index.is_current(&self.roster, now);
+        View { index: is_current.then_some(&self.index), ..self.view_alone(now) }
+    }
+
+    /// The same without the index.
+    fn view_alone(&self, now: Timestamp) -> View<'_> {
         View {
-            config: &self.config,
-            roster: &self.roster,
-            leases: &self.leases,
-            bindings: &self.bindings,
-            index: is_current.then_some(&self.index),
             origin: self.origin,
             next_sequence: self.next_sequence,
-            vacated: None,
-            now,
+            ..View::new(&self.config, &self.roster, &self.leases, &self.bindings, now)
         }
     }
 
@@ -416,13 +406,12 @@ impl Scheduler {
                     self.events.emit(|| Event::MovedCold);
                 }
                 match trail {
-                    None => self.drop_binding(&key),
-                    Some(trail) => {
-                        self.replace_trail(&key, trail);
-                        if self.config.sticky.refresh == Refresh::OnLookup {
-                            self.bindings.refresh(&key, now);
-                        }
-                    }
+                    Fate::Kept => {}
+                    Fate::Became(trail) => self.replace_trail(&key, trail),
+                    Fate::Dropped => return self.drop_binding(&key),
+                }
+                if self.config.sticky.refresh == Refresh::OnLookup {
+                    self.bindings.refresh(&key, now);
                 }
             }
         }

@@ -42,6 +42,10 @@ impl Summary for Barred {
         false
     }
 
+    fn outdoes(&self, _: &Self, (): ()) -> bool {
+        false
+    }
+
     fn add(&mut self, other: &Self, (): ()) -> bool {
         self.retry_at = earliest(self.retry_at, other.retry_at);
         self.release_at = earliest(self.release_at, other.release_at);

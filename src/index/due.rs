@@ -5,7 +5,7 @@ use crate::time::Timestamp;
 /// The next deadline of each place, and the earliest of every 16, 256, … places: a tree of minima
 /// in arrays. Setting a deadline costs O(height), and stops where no minimum changes; finding
 /// what is due costs O(height) per account that is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
     /// The places first; each level is 16 times shorter than the one before, the last has one.
     levels: Vec<Vec<Timestamp>>,
@@ -13,16 +13,10 @@ pub(crate) struct Deadlines {
 
 const WIDTH: usize = 16;
 
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self { levels: vec![vec![Timestamp::MAX]] }
-    }
-}
-
 impl Deadlines {
     /// The earliest of all.
     pub(crate) fn first(&self) -> Timestamp {
-        self.levels[self.levels.len() - 1][0]
+        self.levels.last().map_or(Timestamp::MAX, |top| top[0])
     }
 
     /// Sets the deadline of a place; [`Timestamp::MAX`] is none.
@@ -53,7 +47,7 @@ impl Deadlines {
     /// Moves the places that are due at `now` to `into`, in their order, and takes their
     /// deadlines away.
     pub(crate) fn take_due(&mut self, now: Timestamp, into: &mut Vec<u32>) {
-        if self.first() <= now {
+        if self.first() <= now && !self.levels.is_empty() {
             self.take_below(self.levels.len() - 1, 0, now, into);
         }
     }
@@ -76,6 +70,9 @@ impl Deadlines {
     }
 
     fn grow(&mut self, index: usize) {
+        if self.levels.is_empty() {
+            self.levels.push(Vec::new());
+        }
         let mut needed = index + 1;
         for level in 0.. {
             if level == self.levels.len() {

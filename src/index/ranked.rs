@@ -88,6 +88,10 @@ impl Summary for Ranked {
         (self.key.recency, self.first) < (other.key.recency, other.first)
     }
 
+    fn outdoes(&self, other: &Self, rules: Rules) -> bool {
+        !rules.tokens && self.tied > 0 && rules.ties.precedes(self.key, other.key)
+    }
+
     fn add(&mut self, other: &Self, rules: Rules) -> bool {
         let is_first = self.tied == 0;
         let ties = !is_first && rules.ties.equates(self.key, other.key);
@@ -135,6 +139,10 @@ impl Summary for Sleeper {
 
     fn precedes(&self, other: &Self, rules: Rules) -> bool {
         self.ranked.precedes(&other.ranked, rules)
+    }
+
+    fn outdoes(&self, other: &Self, rules: Rules) -> bool {
+        self.ranked.outdoes(&other.ranked, rules)
     }
 
     fn add(&mut self, other: &Self, rules: Rules) -> bool {

@@ -12,6 +12,8 @@ pub(crate) trait Summary: Copy + PartialEq {
     fn precedes(&self, other: &Self, rules: Self::Rules) -> bool;
     /// Makes it the summary of both sets; whether those that come after `other` add anything.
     fn add(&mut self, other: &Self, rules: Self::Rules) -> bool;
+    /// Whether joining the other, or one that comes after it, would change nothing.
+    fn outdoes(&self, other: &Self, rules: Self::Rules) -> bool;
     /// Which of the set count at an instant.
     fn counts(&self, _: Timestamp) -> Count {
         Count::All
@@ -161,6 +163,23 @@ impl<S> Node<S> {
         let before = self.present & ((1 << digit) - 1);
         let index = before.count_ones() as usize;
         if self.present & (1 << digit) == 0 { Err(index) } else { Ok(index) }
+    }
+
+    /// The children in the order in which they are joined, with their digits.
+    fn by_order(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
+        (0..self.children.len()).map(|place| {
+            let index = nibble(self.order, place);
+            (self.digit(index), &self.children[index])
+        })
+    }
+
+    /// The digit of a child.
+    fn digit(&self, index: usize) -> u32 {
+        let mut left = self.present;
+        for _ in 0..index {
+            left &= left - 1;
+        }
+        left.trailing_zeros()
     }
 
     fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
@@ -370,8 +389,12 @@ impl<S: Summary> Trie<S> {
         rules: S::Rules,
     ) -> S {
         let mut all = S::EMPTY;
-        for (_, summary) in self.children_of(node, range, except, rules) {
-            all.add(&summary, rules);
+        for (digit, child) in node.by_order() {
+            // Without some of its entries, a set is no better than with them.
+            if all.outdoes(&child.summary, rules) {
+                break;
+            }
+            all.add(&self.partial(child, range, digit, except, rules), rules);
         }
         all
     }
@@ -400,17 +423,27 @@ impl<S: Summary> Trie<S> {
     where
         S::Rules: 'a,
     {
-        node.children().map(move |(digit, child)| {
-            let except = except.within(range, digit);
-            let summary = match (except.count(&child.summary), range.below(digit)) {
-                (Count::All, _) => child.summary,
-                (Count::None, _) | (Count::Some, None) => S::EMPTY,
-                (Count::Some, Some(below)) => {
-                    self.without_below(&self.nodes[child.below as usize], below, except, rules)
-                }
-            };
-            (digit, summary)
-        })
+        let partial = move |digit, child| self.partial(child, range, digit, except, rules);
+        node.children().map(move |(digit, child)| (digit, partial(digit, child)))
+    }
+
+    /// The summary of a child but for some entries.
+    fn partial(
+        &self,
+        child: &Child<S>,
+        range: Range,
+        digit: u32,
+        except: Except<'_>,
+        rules: S::Rules,
+    ) -> S {
+        let except = except.within(range, digit);
+        match (except.count(&child.summary), range.below(digit)) {
+            (Count::All, _) => child.summary,
+            (Count::None, _) | (Count::Some, None) => S::EMPTY,
+            (Count::Some, Some(below)) => {
+                self.without_below(&self.nodes[child.below as usize], below, except, rules)
+            }
+        }
     }
 
     /// Visits the entries of a range whose summary `wanted` accepts, but for some. It must accept

@@ -154,11 +154,17 @@ impl Scheduler {
         if returns {
             self.drop_binding(&key);
         }
+        if let Some(binding) = self.bindings.peek_mut(&key)
+            && binding.trail.serves_again(slot, now)
+        {
+            self.bindings.refresh(&key, now);
+            return true;
+        }
         let policy = &self.config.sticky;
         let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
         let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
         if let Some(binding) = self.bindings.peek(&key) {
-            let view = self.view(now);
+            let view = self.view_alone(now);
             let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
             trail.served(slot, policy, now);
             trail.relieve_home(|slot| self.roster.get(slot).is_some_and(|it| it.fallback_only));

@@ -1,5 +1,7 @@
 //! What a decision consists of.
 
+use std::borrow::Cow;
+
 use crate::grant::{Path, Preview};
 use crate::refusal::Unavailable;
 use crate::select::query::View;
@@ -16,8 +18,28 @@ pub(crate) enum Affair {
     Miss,
     /// A binding that has lapsed.
     Expired(BindingKey),
-    /// A binding, whose trail is now this one; an empty trail drops it.
-    Found { key: BindingKey, trail: Option<Trail>, result: Sighting },
+    /// A binding.
+    Found { key: BindingKey, trail: Fate, result: Sighting },
+}
+
+/// What becomes of a trail that was looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// It stays as it is.
+    Kept,
+    /// Accounts have left it.
+    Became(Trail),
+    /// The binding goes.
+    Dropped,
+}
+
+impl From<Cow<'_, Trail>> for Fate {
+    fn from(trail: Cow<'_, Trail>) -> Self {
+        match trail {
+            Cow::Borrowed(_) => Self::Kept,
+            Cow::Owned(trail) => Self::Became(trail),
+        }
+    }
 }
 
 /// What became of a binding that was found.

@@ -105,7 +105,29 @@ pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// What there is at `now`, for one who asks for no ticket.
+    pub(crate) fn new(
+        config: &'a Config,
+        roster: &'a Roster,
+        leases: &'a Leases,
+        bindings: &'a Bindings,
+        now: Timestamp,
+    ) -> Self {
+        let (origin, next_sequence) = (0, 0);
+        Self {
+            config,
+            roster,
+            leases,
+            bindings,
+            index: None,
+            origin,
+            next_sequence,
+            vacated: None,
+            now,
+        }
+    }
+
     /// Leases held on an account, without those that the reaper is about to free.
     pub(crate) fn in_flight(&self, state: &AccountState, slot: Slot) -> u32 {
         let Some(timeout) = self.config.lease_timeout else {
