@@ -75,7 +75,9 @@ pub(crate) struct Index {
     loose: usize,
     /// Accounts with a limit of tokens.
     token_limited: usize,
-    work: Work,
+    /// Room for the work of a refresh, kept so that it is not allocated again.
+    places: Vec<u32>,
+    conditions: Vec<Condition>,
 }
 
 impl PartialEq for Index {
@@ -127,47 +129,6 @@ enum Membership {
     Vacant,
     Loose,
     Of(u32),
-}
-
-/// Room for the work of a refresh, kept so that it is not allocated again.
-#[derive(Clone, Debug, Default)]
-struct Work {
-    places: Vec<u32>,
-    conditions: Vec<Condition>,
-    ranked: Changes<Ranked>,
-    asleep: Changes<Sleeper>,
-    base: Changes<Barred>,
-    felt: Changes<Barred>,
-}
-
-/// Entries to be set, by group.
-#[derive(Clone, Debug)]
-struct Changes<S> {
-    changes: Vec<(u32, Entry<S>)>,
-    run: Vec<Entry<S>>,
-}
-
-impl<S> Default for Changes<S> {
-    fn default() -> Self {
-        Self { changes: Vec::new(), run: Vec::new() }
-    }
-}
-
-impl<S: Copy> Changes<S> {
-    fn add(&mut self, group: u32, entry: Entry<S>) {
-        self.changes.push((group, entry));
-    }
-
-    /// Hands the entries over, group by group and in order.
-    fn drain(&mut self, mut set: impl FnMut(u32, &[Entry<S>])) {
-        self.changes.sort_unstable_by_key(|&(group, entry)| (group, entry.number));
-        for same in self.changes.chunk_by(|(one, _), (other, _)| one == other) {
-            self.run.extend(same.iter().map(|&(_, entry)| entry));
-            set(same[0].0, &self.run);
-            self.run.clear();
-        }
-        self.changes.clear();
-    }
 }
 
 impl Bars {
@@ -222,16 +183,14 @@ impl Index {
         for &place in view.roster.touched_places() {
             self.look_at(place, view);
         }
-        let mut places = std::mem::take(&mut self.work.places);
+        let mut places = std::mem::take(&mut self.places);
         self.deadlines.take_due(view.now, &mut places);
         for &place in &places {
             self.look_at(place, view);
         }
         places.clear();
-        self.carry_out();
         self.wake(&mut places, view.now);
-        self.work.places = places;
-        self.carry_out();
+        self.places = places;
     }
 
     /// Moves accounts that are awake to those that can serve: a few at a time, since they count
@@ -248,13 +207,14 @@ impl Index {
             let Membership::Of(index) = leaf.group else {
                 continue;
             };
-            self.groups[index as usize].base.recount(leaf.base.take(), None);
             leaf.wakes_at = None;
-            let ranked = leaf.ranked;
-            let number = ranked.first;
-            self.work.ranked.add(index, Entry { number, place, summary: ranked });
-            self.work.asleep.add(index, Entry { number, place, summary: Sleeper::EMPTY });
-            self.work.base.add(index, Entry { number, place, summary: Barred::EMPTY });
+            let (ranked, reason) = (leaf.ranked, leaf.base.take());
+            let (number, rules) = (ranked.first, self.rules());
+            let group = &mut self.groups[index as usize];
+            group.base.recount(reason, None);
+            group.base.barred.set(Entry { number, place, summary: Barred::EMPTY }, ());
+            group.asleep.set(Entry { number, place, summary: Sleeper::EMPTY }, rules);
+            group.ranked.set(Entry { number, place, summary: ranked }, rules);
         }
     }
 
@@ -268,10 +228,10 @@ impl Index {
             self.deadlines.set(place, Timestamp::MAX);
             return;
         };
-        let mut conditions = std::mem::take(&mut self.work.conditions);
+        let mut conditions = std::mem::take(&mut self.conditions);
         kind::conditions(state, slot, view, &mut conditions);
         let group = self.group_of(place, state, &conditions, view);
-        self.work.conditions = conditions;
+        self.conditions = conditions;
         let leaf = &self.leaves[place as usize];
         let joins = leaf.group != group;
         if joins {
@@ -296,6 +256,7 @@ impl Index {
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
         let ranked = Ranked::of(state, rank::key(state, slot, &plain, view), view.now);
         let barred_until = base.and_then(|_| view.next_lift(state));
+        let rules = self.rules();
         let leaf = &mut self.leaves[place as usize];
         let group = &mut self.groups[index as usize];
         group.base.recount(leaf.base, base.map(|it| it.reason));
@@ -305,13 +266,13 @@ impl Index {
         let none = Entry { number, place, summary: Barred::EMPTY };
         // One that joins gets its entries at once, so that a later rejection allocates nothing.
         if joins || base.is_some() || leaf.base.is_some() {
-            self.work.base.add(index, base.as_ref().map_or(none, entry));
+            group.base.barred.set(base.as_ref().map_or(none, entry), ());
         }
         if (joins && group.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
-            self.work.felt.add(index, felt.as_ref().map_or(none, entry));
+            group.felt.barred.set(felt.as_ref().map_or(none, entry), ());
         }
         let summary = if base.is_none() { ranked } else { Ranked::EMPTY };
-        self.work.ranked.add(index, Entry { number, place, summary });
+        group.ranked.set(Entry { number, place, summary }, rules);
         leaf.ranked = ranked;
         leaf.base = base.map(|it| it.reason);
         leaf.felt = felt.map(|it| it.reason);
@@ -321,7 +282,7 @@ impl Index {
         if slept || leaf.wakes_at.is_some() {
             let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, ranked));
             let summary = sleeper.unwrap_or(Sleeper::EMPTY);
-            self.work.asleep.add(index, Entry { number, place, summary });
+            group.asleep.set(Entry { number, place, summary }, rules);
         }
         let ends = barred_until.filter(|_| leaf.wakes_at.is_none());
         self.deadlines.set(place, ends.map_or(same_until, |end| end.min(same_until)));
@@ -421,16 +382,6 @@ impl Index {
 
     fn rules(&self) -> Rules {
         Rules { ties: self.ties, tokens: self.token_limited > 0 }
-    }
-
-    /// Brings the tries up to date.
-    fn carry_out(&mut self) {
-        let rules = self.rules();
-        let groups = &mut self.groups;
-        self.work.ranked.drain(|group, entries| groups[group as usize].ranked.set(entries, rules));
-        self.work.asleep.drain(|group, entries| groups[group as usize].asleep.set(entries, rules));
-        self.work.base.drain(|group, entries| groups[group as usize].base.barred.set(entries, ()));
-        self.work.felt.drain(|group, entries| groups[group as usize].felt.barred.set(entries, ()));
     }
 }
 

@@ -285,43 +285,25 @@ impl<S: Summary> Trie<S> {
         Range::whole(self.height)
     }
 
-    /// Sets entries, which are in the order of their numbers.
-    pub(crate) fn set(&mut self, entries: &[Entry<S>], rules: S::Rules) {
-        if let Some(whole) = self.set_below(self.root, self.height - 1, entries, rules) {
-            self.whole = whole;
+    /// Sets an entry.
+    pub(crate) fn set(&mut self, entry: Entry<S>, rules: S::Rules) {
+        let mut path = [(0, 0); MAX_HEIGHT as usize];
+        let mut node = self.root;
+        for level in (0..self.height).rev() {
+            let index = self.child(node, digit(entry.number, level), level, entry.place);
+            path[level as usize] = (node, index);
+            node = self.nodes[node as usize].children[index].below;
         }
-    }
-
-    /// The new summary of a node, if one of its children has changed.
-    fn set_below(
-        &mut self,
-        node: u32,
-        level: u32,
-        mut entries: &[Entry<S>],
-        rules: S::Rules,
-    ) -> Option<S> {
-        let mut changed = false;
-        while let Some(first) = entries.first() {
-            let digit = digit(first.number, level);
-            let is_here = |entry: &Entry<S>| self::digit(entry.number, level) == digit;
-            let count = entries.iter().take_while(|entry| is_here(entry)).count();
-            let (here, others) = entries.split_at(count);
-            entries = others;
-            let index = self.child(node, digit, level, first.place);
-            let summary = if level == 0 {
-                Some(first.summary)
-            } else {
-                let below = self.nodes[node as usize].children[index].below;
-                self.set_below(below, level - 1, here, rules)
-            };
-            let parent = &mut self.nodes[node as usize];
-            let known = parent.children[index].summary;
-            if let Some(summary) = summary.filter(|summary| *summary != known) {
-                parent.set(index, summary, rules);
-                changed = true;
+        let mut summary = entry.summary;
+        for &(node, index) in &path[..self.height as usize] {
+            let node = &mut self.nodes[node as usize];
+            if node.children[index].summary == summary {
+                return;
             }
+            node.set(index, summary, rules);
+            summary = node.summary(rules);
         }
-        changed.then(|| self.nodes[node as usize].summary(rules))
+        self.whole = summary;
     }
 
     /// The index of the child under `digit`, which is made if there is none.

@@ -45,7 +45,7 @@ impl Scheduler {
         }
         account.plan.validate()?;
         let mut state = AccountState::new(account, &mut self.names, now);
-        if self.config.new_account_baseline {
+        if self.config.new_account_baseline && self.turn > 0 {
             self.enter_at_median(&mut state, now);
         }
         for block in self.departed.recall(&id) {
