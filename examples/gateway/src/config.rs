@@ -179,6 +179,14 @@ pub struct Client {
     pub key_env: String,
 }
 
+impl Client {
+    /// A client and the variable of its key.
+    #[must_use]
+    pub fn new(name: &str, key_env: &str) -> Self {
+        Self { name: name.to_owned(), key_env: key_env.to_owned() }
+    }
+}
+
 /// An account that an upstream refused is left alone until it recovers: the gateway waits instead.
 fn usual_policy() -> account_pool::Config {
     let mut policy = account_pool::Config::default();

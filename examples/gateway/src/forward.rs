@@ -43,7 +43,8 @@ pub(crate) async fn forward(means: Means<'_>, asked: &Asked) -> Result<Response,
             Ok(response) => return Ok(response),
             Err(failure) => failure,
         };
-        tracing::info!(%account, attempt, cause = ?failure.cause, rule = failure.rule, "failed");
+        let Failure { cause, outcome, rule, .. } = &failure;
+        tracing::info!(%account, attempt, ?outcome, ?cause, rule, "failed");
         if !failure.cause.may_succeed_elsewhere() {
             return failure.answer();
         }

@@ -1,6 +1,8 @@
 //! One question to one upstream, up to the first byte of its answer's body.
 
-use account_pool::http::{BodyReader, Cause, Classifier, Response as Answer, quota_reading};
+use account_pool::http::{
+    BodyReader, Cause, Classifier, Response as Answer, Verdict, quota_reading,
+};
 use account_pool::{Clock, Lease, Outcome};
 use axum::body::Body;
 use axum::response::Response;
@@ -24,11 +26,17 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) cause: Cause,
+    pub(super) outcome: Outcome,
     pub(super) rule: &'static str,
     answer: Result<Response, Fault>,
 }
 
 impl Failure {
+    fn of(verdict: &Verdict<'static>, answer: Result<Response, Fault>) -> Self {
+        let Verdict { outcome, cause, rule, .. } = *verdict;
+        Self { cause, outcome, rule, answer }
+    }
+
     /// What the client gets if no other attempt follows.
     pub(super) fn answer(self) -> Result<Response, Fault> {
         self.answer
@@ -135,7 +143,7 @@ async fn serve(
     if verdict.cause != Cause::Served {
         let answer = verdict_answer(verdict.cause, StatusCode::BAD_GATEWAY, answered, first);
         lease.settle(verdict.outcome);
-        return Err(Failure { cause: verdict.cause, rule: verdict.rule, answer });
+        return Err(Failure::of(&verdict, answer));
     }
     if !is_sensible(answered, &first) {
         let message = "the upstream answered something that is not of its API";
@@ -190,7 +198,7 @@ async fn refuse(
     let verdict = classifier.classify(&answer, means.pool.clock().now());
     lease.settle(verdict.outcome);
     let answer = verdict_answer(verdict.cause, status, answered, body);
-    Failure { cause: verdict.cause, rule: verdict.rule, answer }
+    Failure::of(&verdict, answer)
 }
 
 /// The whole of an error's body; `None` when it breaks off, stalls or is too large to be one.
@@ -237,6 +245,7 @@ fn verdict_answer(
 impl Broken {
     fn end(self, lease: Lease<Upstream>) -> Failure {
         lease.settle(self.outcome);
-        Failure { cause: self.cause, rule: self.rule, answer: Err(self.fault) }
+        let Self { outcome, cause, rule, fault } = self;
+        Failure { cause, outcome, rule, answer: Err(fault) }
     }
 }
