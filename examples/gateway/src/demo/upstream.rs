@@ -165,6 +165,7 @@ fn router() -> Router<Arc<Demo>> {
         .route("/v1/responses", asks(Speech::Responses))
         .route("/v1/messages", asks(Speech::Messages))
         .route("/v1/models", get(models))
+        .route("/v1/models/{action}", post(gemini))
         .route("/v1beta/models", get(gemini_models))
         .route("/v1beta/models/{action}", post(gemini))
 }
@@ -184,6 +185,9 @@ async fn gemini(
 }
 
 async fn models(headers: HeaderMap) -> Response {
+    if headers.contains_key("x-goog-api-key") {
+        return gemini_models().await;
+    }
     let is_anthropic = headers.contains_key("anthropic-version");
     let entry = |id: &&str| {
         if is_anthropic {
