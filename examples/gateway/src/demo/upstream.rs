@@ -6,7 +6,7 @@ mod answer;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,8 @@ struct Demo {
     asked: Mutex<BTreeMap<u64, u64>>,
     /// Requests that were throttled, met an overload or a spent quota.
     refused: AtomicUsize,
+    /// Whether nothing is left to chance.
+    calm: AtomicBool,
 }
 
 impl DemoUpstream {
@@ -103,6 +105,7 @@ impl DemoUpstream {
             accounts,
             asked: Mutex::default(),
             refused: AtomicUsize::new(0),
+            calm: AtomicBool::new(false),
         });
         let app = router().with_state(Arc::clone(&state));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -125,6 +128,11 @@ impl DemoUpstream {
     #[must_use]
     pub fn refused(&self) -> usize {
         self.state.refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is left to chance: neither throttles nor overloads befall a question.
+    pub fn set_calm(&self, calm: bool) {
+        self.state.calm.store(calm, Ordering::Relaxed);
     }
 
     /// Spends an account's quota.
@@ -285,7 +293,7 @@ impl Demo {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let times = asked.entry(digest).or_default();
         *times += 1;
-        if *times > 1 {
+        if *times > 1 || self.calm.load(Ordering::Relaxed) {
             return None;
         }
         match digest / 16 % 100 {
