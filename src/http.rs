@@ -4,6 +4,7 @@
 //! - [`classify`] and [`Classifier`] turn an answer into an [`Outcome`](crate::Outcome), with the
 //!   usage of a success and the announced end of a limit;
 //! - [`quota_reading`] and [`usage()`] read quotas from headers and usage from bodies;
+//! - [`BodyReader`] does so for a body that streams by, in bounded memory;
 //! - [`CallerRules`] finds the caller of a client's request, and says whether to bind it.
 //!
 //! Everything is a pure function of its arguments: time is passed in, nothing is sent or kept, no
@@ -87,6 +88,7 @@
 //! 10⁹ on are seconds, from 10¹² on milliseconds since the Unix epoch.
 
 mod answer;
+mod body;
 mod caller;
 mod cause;
 mod classifier;
@@ -100,6 +102,7 @@ mod table;
 mod usage;
 mod windows;
 
+pub use body::BodyReader;
 pub use caller::{CallerKey, CallerRules, CallerSource, ClientRequest};
 pub use cause::{Cause, Verdict};
 pub use classifier::{Classifier, classify};

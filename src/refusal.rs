@@ -345,6 +345,15 @@ impl Unavailable {
         self.load_only
     }
 
+    /// Whether the same request will never succeed, as far as is known: neither time nor the end of
+    /// requests under way helps, but only the operator or another request. A gateway answers such
+    /// a refusal with 503 or 404, any other with 429.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let may_pass = self.retry_at.is_some() || self.release_at.is_some();
+        !may_pass && !self.load_only && !self.queue_full && self.wait.is_none()
+    }
+
     /// Whether the request would have waited, but [`Config::max_waiting`] others do already.
     ///
     /// [`Config::max_waiting`]: crate::Config::max_waiting

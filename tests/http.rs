@@ -3,6 +3,8 @@
 
 #[path = "http/anything.rs"]
 mod anything;
+#[path = "http/bodies.rs"]
+mod bodies;
 #[path = "http/callers.rs"]
 mod callers;
 #[path = "http/causes.rs"]

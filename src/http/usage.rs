@@ -6,7 +6,7 @@ use super::json::{Object, Scalar};
 use crate::outcome::Usage;
 
 /// Longer bodies are not looked at.
-const MAX_BODY: usize = 8 << 20;
+pub(super) const MAX_BODY: usize = 8 << 20;
 
 /// What an answer says it used; `None` when it says nothing.
 ///
@@ -62,12 +62,17 @@ pub(super) fn events(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|&byte| byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"))
 }
 
-fn holds(text: &[u8], word: &[u8]) -> bool {
+pub(super) fn holds(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part == word)
 }
 
 fn merged(reports: impl Iterator<Item = Usage>) -> Option<Usage> {
-    reports.reduce(|one, other| Usage {
+    reports.reduce(larger)
+}
+
+/// Of two cumulative reports, the larger number of each kind.
+pub(super) fn larger(one: Usage, other: Usage) -> Usage {
+    Usage {
         input: one.input.max(other.input),
         output: one.output.max(other.output),
         cache_read: one.cache_read.max(other.cache_read),
@@ -75,7 +80,7 @@ fn merged(reports: impl Iterator<Item = Usage>) -> Option<Usage> {
         reasoning: one.reasoning.max(other.reasoning),
         reported_total: one.reported_total.max(other.reported_total),
         ..one
-    })
+    }
 }
 
 /// Where answers and stream events keep their usage.

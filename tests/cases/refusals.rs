@@ -259,3 +259,28 @@ fn c114_sibling_a_full_account_that_is_cooled_is_not_kept_away_by_load_alone() {
     s.ok(&held, 20);
     assert_eq!(s.retry_after(20, &anyone()), Some(1_980));
 }
+
+#[test]
+fn only_what_nobody_can_ever_serve_is_final() {
+    let mut config = conventions();
+    config.degraded = Degraded::Off;
+    let full = || Account::new("A").max_in_flight(1);
+    let mut s = Scenario::of(config.clone(), []);
+    assert!(s.refused(0, &anyone()).is_final(), "nobody is there");
+
+    let mut s = Scenario::of(config.clone(), [full()]);
+    s.hold(0, &anyone());
+    assert!(!s.refused(10, &anyone()).is_final(), "a request will end");
+    s.block(10, "A", 2_000);
+    let refusal = s.refused(20, &anyone());
+    assert_eq!((refusal.retry_after(), refusal.is_load_only()), (None, false));
+    assert!(!refusal.is_final(), "a request and a block will end");
+    s.set_status(30, "A", Status::Disabled);
+    assert!(s.refused(40, &anyone()).is_final(), "the operator has to act");
+
+    let mut s = Scenario::of(config, [full(), Account::new("B")]);
+    s.set_status(0, "A", Status::Disabled);
+    s.block(0, "B", 2_000);
+    assert!(!s.refused(10, &anyone()).is_final(), "one recovers");
+    assert!(s.refused(10, &anyone().without(&["B"])).is_final());
+}
