@@ -243,7 +243,7 @@ impl Index {
         self.token_limited -= usize::from(leaf.token_limited);
         leaf.token_limited = state.windows.token_usage(view.now).is_some();
         self.token_limited += usize::from(leaf.token_limited);
-        let same_until = same_until(state, view).unwrap_or(Timestamp::MAX);
+        let same_until = same_until(state, view);
         let Membership::Of(index) = group else {
             self.deadlines.set(place, same_until);
             return;
@@ -385,19 +385,21 @@ impl Index {
     }
 }
 
-/// When time alone next changes an account's key, its kind or the tokens that it has left.
-fn same_until(state: &AccountState, view: &View<'_>) -> Option<Timestamp> {
+/// When time alone next changes an account's key, its kind or the tokens that it has left;
+/// [`Timestamp::MAX`] is never.
+fn same_until(state: &AccountState, view: &View<'_>) -> Timestamp {
     let now = view.now;
-    // Most cooldowns of the whole account show in the rejection alone.
-    let shown = state.cooldowns.all().filter(|block| {
+    let mut until = Timestamp::MAX;
+    let mut note = |change: Option<Timestamp>| until = change.map_or(until, |it| it.min(until));
+    note(state.windows.next_exit(now));
+    note(state.health.next_exit(&view.config.health, now));
+    note(state.quota.next_reset(now));
+    for block in state.cooldowns.all() {
+        // Most cooldowns of the whole account show in the rejection alone.
         let only_bars = block.target == Target::Account && block.dimension != Dimension::Quota;
-        !(only_bars && block.is_live(now) && !block.is_cut())
-    });
-    let blocks = shown.filter_map(|block| block.changes_at(now));
-    let others = [
-        state.windows.next_exit(now),
-        state.health.next_exit(&view.config.health, now),
-        state.quota.next_reset(now),
-    ];
-    blocks.chain(others.into_iter().flatten()).min()
+        if !(only_bars && block.is_live(now) && !block.is_cut()) {
+            note(block.changes_at(now));
+        }
+    }
+    until
 }

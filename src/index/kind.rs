@@ -163,6 +163,9 @@ impl Kind {
 
     /// A request that feels all conditions; `None` when there is none to feel, or no request can.
     pub(crate) fn feeling(&self) -> Option<Query<'static>> {
+        if !self.has_conditions() {
+            return None;
+        }
         let mut query = plain();
         let mut feels = false;
         for condition in &self.conditions {

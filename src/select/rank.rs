@@ -90,6 +90,7 @@ pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
 }
 
 /// One term of an account, smaller is better.
+#[inline]
 pub(crate) fn weigh(
     term: Term,
     state: &AccountState,

@@ -75,9 +75,13 @@ impl Windows {
 
     /// When the next request or token leaves a window.
     pub(crate) fn next_exit(&self, now: Timestamp) -> Option<Timestamp> {
-        let requests = self.limits.iter().map(|limit| self.requests.next_exit(limit.per, now));
-        let tokens = self.token_limit.iter().map(|limit| self.tokens.next_exit(limit.per, now));
-        requests.chain(tokens).flatten().min()
+        let requests =
+            self.limits.iter().filter_map(|limit| self.requests.next_exit(limit.per, now)).min();
+        let tokens = self.token_limit.and_then(|limit| self.tokens.next_exit(limit.per, now));
+        match (requests, tokens) {
+            (Some(request), Some(token)) => Some(request.min(token)),
+            (request, token) => request.or(token),
+        }
     }
 
     /// Takes one request and `cost` tokens; says what was counted.
