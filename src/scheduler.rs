@@ -162,7 +162,9 @@ impl Scheduler {
     /// Selects an account for the request and reserves it: sticky look-up, eligibility, rank,
     /// tie, shard, reservation, in one step.
     ///
-    /// O(accounts), without allocation once the pool and its names are known.
+    /// O(log accounts + kinds of accounts), without allocation once the pool and its names are
+    /// known. Where accounts differ in their entitlements or in live cooldowns of single models,
+    /// they are of different kinds; beyond 1 024 kinds it is O(accounts).
     ///
     /// # Errors
     ///
