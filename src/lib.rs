@@ -54,6 +54,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
+mod chunks;
 mod clock;
 pub mod config;
 #[cfg(feature = "journal")]

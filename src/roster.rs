@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 
 use crate::account::AccountId;
+use crate::chunks::Chunks;
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Block;
@@ -13,7 +14,7 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Roster {
-    places: Vec<Place>,
+    places: Chunks<Place>,
     vacant: Vec<u32>,
     /// Places in the order of insertion.
     order: Vec<u32>,

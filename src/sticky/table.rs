@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::chunks::Chunks;
 use crate::config::{Order, Stickiness};
 use crate::slot::Slot;
 use crate::state::usage::UsageTotals;
@@ -51,7 +52,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bindings {
     index: HashMap<BindingKey, u32, BuildHasherDefault<DigestHasher>>,
-    nodes: Vec<Node>,
+    nodes: Chunks<Node>,
     vacant: u32,
     /// The least recently used.
     head: u32,
@@ -78,7 +79,7 @@ impl Default for Bindings {
     fn default() -> Self {
         Self {
             index: HashMap::default(),
-            nodes: Vec::new(),
+            nodes: Chunks::default(),
             vacant: NONE,
             head: NONE,
             tail: NONE,
