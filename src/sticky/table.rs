@@ -6,18 +6,17 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::chunks::Chunks;
 use crate::config::{Order, Stickiness};
 use crate::slot::Slot;
-use crate::state::usage::UsageTotals;
-use crate::sticky::trail::Trail;
+use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::Timestamp;
 
 /// A conversation's binding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binding {
-    pub(crate) trail: Trail,
+    pub(crate) trail: KeptTrail,
     pub(crate) tenant: Tenant,
     pub(crate) last_used: Timestamp,
-    pub(crate) usage: UsageTotals,
+    pub(crate) usage: KeptUsage,
 }
 
 impl Binding {
