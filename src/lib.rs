@@ -72,6 +72,7 @@ mod index;
 pub mod journal;
 mod lease;
 mod leases;
+mod lookup;
 #[cfg(feature = "metrics")]
 mod meter;
 mod names;
