@@ -18,7 +18,7 @@ const ACCOUNT: usize = 592 + 96;
 const ACCOUNT_DOUBLED: usize = 22;
 /// What an account takes besides: its id (up to 16 bytes), its limits, its part of the tries of
 /// the index, and its log of requests, which also grows by doubling.
-const ACCOUNT_OWN: usize = 16 + 64 + 316 + 8 * RPM.next_power_of_two();
+const ACCOUNT_OWN: usize = 16 + 64 + 292 + 8 * RPM.next_power_of_two();
 /// What an account takes in the look-up by id, per bucket.
 const ACCOUNT_BUCKET: usize = 9;
 /// What a binding takes in the table, which grows by chunks.
@@ -27,7 +27,7 @@ const BINDING: usize = 176;
 /// in here too.
 const BINDING_BUCKET: usize = 10;
 /// What a pool takes besides.
-const POOL: usize = 88 * 1_024;
+const POOL: usize = 112 * 1_024;
 
 /// The most bytes that so many accounts and bindings take.
 fn formula(accounts: usize, bindings: usize) -> usize {
