@@ -21,7 +21,7 @@ pub(super) trait Count: Copy + Debug + Default + Eq {
 }
 
 impl Count for u32 {
-    const MAX: u64 = u32::MAX as u64;
+    const MAX: u64 = 0xffff_ffff;
 
     #[expect(clippy::cast_possible_truncation, reason = "counts start over")]
     fn of(number: u64) -> Self {
@@ -42,7 +42,7 @@ impl Count for u32 {
 }
 
 impl Count for u64 {
-    const MAX: u64 = u64::MAX;
+    const MAX: Self = Self::MAX;
 
     fn of(number: u64) -> Self {
         number

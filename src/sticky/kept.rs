@@ -77,7 +77,10 @@ impl KeptTrail {
     pub(crate) fn replace(&mut self, trail: Trail) {
         match &mut self.0 {
             Form::Long(kept) => **kept = trail,
-            Form::Short(_) => *self = trail.into(),
+            Form::Short(kept) => match Short::of(&trail) {
+                Some(short) => *kept = short,
+                None => self.0 = Form::Long(Box::new(trail)),
+            },
         }
     }
 
@@ -99,7 +102,18 @@ impl KeptTrail {
         policy: &Stickiness,
         now: Timestamp,
     ) -> Trail {
-        self.trail().current(left, policy, now)
+        let short = match &self.0 {
+            Form::Short(short) => short,
+            Form::Long(trail) => return Trail::clone(trail).current(left, policy, now),
+        };
+        let mut stops = ArrayVec::new();
+        for (index, &(slot, age)) in short.stops.iter().enumerate() {
+            let stop = Stop { slot, at: short.newest.minus(Millis::new(age.into())) };
+            if (index == 0 || now < stop.cold_at(policy)) && !left(slot) {
+                stops.push(stop);
+            }
+        }
+        Trail::of(stops, self.home()).settled(policy)
     }
 
     /// See [`Trail::home`].
@@ -271,6 +285,11 @@ mod tests {
                 prop_assert_eq!(&kept.trail(), trail);
                 prop_assert!(kept.stops().iter().eq(trail.stops().iter().copied()));
                 prop_assert_eq!(kept.home(), trail.home());
+                let now = trail.stops().first().map_or(Timestamp::ZERO, |stop| stop.at);
+                let left = |slot: Slot| slot.index % 3 == 1;
+                let policy = Stickiness { trail: 2, ..Stickiness::default() };
+                let current = trail.clone().current(left, &policy, now);
+                prop_assert_eq!(kept.current(left, &policy, now), current);
                 for order in [Order::MostRecent, Order::HomeFirst] {
                     prop_assert_eq!(kept.first(order), trail.first(order));
                 }

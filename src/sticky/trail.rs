@@ -98,6 +98,11 @@ impl Trail {
             let warm = Some(stop.slot) == recent || now < stop.cold_at(policy);
             warm && !left(stop.slot)
         });
+        self.settled(policy)
+    }
+
+    /// No longer than the policy lets it be, with a home in it.
+    pub(crate) fn settled(mut self, policy: &Stickiness) -> Self {
         self.settle_home();
         self.shorten(policy.trail_len(), policy.order);
         self.settle_home();
