@@ -44,6 +44,7 @@ pub(crate) use self::ranked::{Ranked, Rules, TieMask};
 pub(crate) use self::search::Search;
 use self::trie::{Entry, Except, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
+use crate::chunks::Chunks;
 use crate::refusal::{Dimension, Reason, Rejection, Tally};
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
@@ -65,7 +66,7 @@ const MAX_WOKEN: usize = 64;
 pub(crate) struct Index {
     groups: Vec<Group>,
     /// By place.
-    leaves: Vec<Leaf>,
+    leaves: Chunks<Leaf>,
     /// The accounts' hashes, by place.
     hashes: Vec<u64>,
     deadlines: Deadlines,
@@ -221,7 +222,7 @@ impl Index {
     /// Notes what is known about the account in a place.
     fn look_at(&mut self, place: u32, view: &View<'_>) {
         if self.leaves.len() <= place as usize {
-            self.leaves.resize_with(place as usize + 1, Leaf::default);
+            self.leaves.grow_to(place as usize + 1, Leaf::default);
             self.hashes.resize(place as usize + 1, 0);
         }
         let Some((slot, state)) = view.roster.at(place) else {

@@ -1,5 +1,6 @@
 //! The requests under way.
 
+use crate::chunks::Chunks;
 use crate::grant::Ticket;
 use crate::names::NameId;
 use crate::request::TrafficClass;
@@ -35,7 +36,7 @@ const NONE: u32 = u32::MAX;
 /// life. Every operation is O(1).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leases {
-    entries: Vec<Entry>,
+    entries: Chunks<Entry>,
     vacant: u32,
     /// The longest silent.
     head: u32,
@@ -54,7 +55,7 @@ struct Entry {
 
 impl Default for Leases {
     fn default() -> Self {
-        Self { entries: Vec::new(), vacant: NONE, head: NONE, tail: NONE, len: 0 }
+        Self { entries: Chunks::default(), vacant: NONE, head: NONE, tail: NONE, len: 0 }
     }
 }
 

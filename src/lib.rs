@@ -54,6 +54,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
+mod chunks;
 mod clock;
 pub mod config;
 #[cfg(feature = "journal")]
@@ -71,6 +72,7 @@ mod index;
 pub mod journal;
 mod lease;
 mod leases;
+mod lookup;
 #[cfg(feature = "metrics")]
 mod meter;
 mod names;

@@ -1,11 +1,13 @@
 //! The accounts, by id and by place, in the order of their insertion.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
 
 use crate::account::AccountId;
+use crate::chunks::Chunks;
+use crate::lookup::Lookup;
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Block;
@@ -13,11 +15,11 @@ use crate::time::Timestamp;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Roster {
-    places: Vec<Place>,
+    places: Chunks<Place>,
     vacant: Vec<u32>,
     /// Places in the order of insertion.
     order: Vec<u32>,
-    by_id: HashMap<AccountId, u32>,
+    by_id: ById,
     touched: Touched,
 }
 
@@ -27,11 +29,47 @@ struct Place {
     state: Option<AccountState>,
 }
 
+/// The places by the accounts' ids.
+#[derive(Clone, Debug, Default)]
+struct ById {
+    lookup: Lookup,
+    /// Seeded at random, since ids may come from whoever signs up.
+    hasher: RandomState,
+}
+
+impl PartialEq for ById {
+    /// What is derived from the accounts, and the seed, make no difference between rosters.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl ById {
+    fn find(&self, id: &str, places: &Chunks<Place>) -> Option<u32> {
+        self.lookup.find(self.hasher.hash_one(id), |place| places[place as usize].is(id))
+    }
+
+    fn insert(&mut self, id: &str, place: u32) {
+        self.lookup.insert(self.hasher.hash_one(id), place);
+    }
+
+    fn remove(&mut self, id: &str, place: u32) {
+        self.lookup.remove(self.hasher.hash_one(id), |it| it == place);
+    }
+}
+
 /// The places whose account may have changed since somebody asked, each once.
 #[derive(Clone, Debug, Default)]
 struct Touched {
     places: Vec<u32>,
     marks: Vec<bool>,
+}
+
+impl Place {
+    /// Whether the account in it has this id.
+    fn is(&self, id: &str) -> bool {
+        self.state.as_ref().is_some_and(|state| state.id.as_str() == id)
+    }
 }
 
 impl PartialEq for Touched {
@@ -70,15 +108,21 @@ impl Roster {
         }
         for (slot, state) in accounts {
             let place = places.get_mut(slot.index as usize)?;
-            let is_new = roster.by_id.insert(state.id.clone(), slot.index).is_none();
             let follows = last_number.is_none_or(|last| last < state.number);
             last_number = Some(state.number);
             let taken = Place { generation: slot.generation, state: Some(state) };
-            (place.is_none() && is_new && follows).then(|| *place = Some(taken))?;
+            (place.is_none() && follows).then(|| *place = Some(taken))?;
             roster.order.push(slot.index);
             roster.touched.note(slot.index);
         }
         roster.places = places.into_iter().collect::<Option<_>>()?;
+        for &index in &roster.order {
+            if let Some(state) = &roster.places[index as usize].state {
+                let id = state.id.as_str();
+                let is_new = roster.by_id.find(id, &roster.places).is_none();
+                is_new.then(|| roster.by_id.insert(id, index))?;
+            }
+        }
         Some(roster)
     }
 
@@ -105,7 +149,7 @@ impl Roster {
                 next
             }
         };
-        self.by_id.insert(state.id.clone(), index);
+        self.by_id.insert(state.id.as_str(), index);
         self.order.push(index);
         self.touched.note(index);
         let place = &mut self.places[index as usize];
@@ -118,7 +162,7 @@ impl Roster {
         let place = self.places.get_mut(slot.index as usize)?;
         let state = place.state.take_if(|_| place.generation == slot.generation)?;
         place.generation = place.generation.wrapping_add(1);
-        self.by_id.remove(&state.id);
+        self.by_id.remove(state.id.as_str(), slot.index);
         let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
         self.order.remove(self.order.partition_point(is_before));
         self.vacant.push(slot.index);
@@ -127,7 +171,7 @@ impl Roster {
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Slot> {
-        let index = *self.by_id.get(id)?;
+        let index = self.by_id.find(id, &self.places)?;
         Some(Slot { index, generation: self.places[index as usize].generation })
     }
 

@@ -1,5 +1,6 @@
 //! Which accounts a conversation is bound to.
 
+pub(crate) mod kept;
 pub(crate) mod table;
 pub(crate) mod trail;
 
@@ -52,6 +53,13 @@ impl BindingKey {
         (self.caller, self.model, self.selector)
     }
 
+    /// The caller's digest is a hash already; the small numbers of the names are spread over it.
+    pub(crate) fn hash(&self) -> u64 {
+        let spread = |name: Option<NameId>| name.map_or(0, NameId::spread);
+        let digest = u64::try_from(self.caller & u128::from(u64::MAX)).unwrap_or_default();
+        digest ^ spread(self.model) ^ spread(self.selector).rotate_left(32)
+    }
+
     pub(crate) fn belongs_to(&self, caller: Caller) -> bool {
         self.caller == caller.digest
     }
@@ -59,15 +67,6 @@ impl BindingKey {
     /// The names that it refers to.
     pub(crate) fn names(&self) -> impl Iterator<Item = NameId> {
         self.model.into_iter().chain(self.selector)
-    }
-}
-
-impl std::hash::Hash for BindingKey {
-    /// The caller's digest is a hash already; the small numbers of the names are spread over it.
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        let spread = |name: Option<NameId>| name.map_or(0, NameId::spread);
-        let digest = u64::try_from(self.caller & u128::from(u64::MAX)).unwrap_or_default();
-        state.write_u64(digest ^ spread(self.model) ^ spread(self.selector).rotate_left(32));
     }
 }
 

@@ -11,6 +11,7 @@ use crate::select::conversation::has_left;
 use crate::select::query::Query;
 use crate::slot::Slot;
 use crate::state::usage::UsageTotals;
+use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::trail::Trail;
 use crate::sticky::{Binding, BindingKey, Shift, Tenant};
 use crate::time::Timestamp;
@@ -78,11 +79,11 @@ impl Scheduler {
     pub fn unbind_account(&mut self, account: &str, now: Timestamp) -> Result<usize, AccountError> {
         self.advance(now);
         let slot = self.slot_of(account)?;
-        let on_account = |trail: &Trail| trail.stops().iter().any(|stop| stop.slot == slot);
+        let on_account = |trail: &KeptTrail| trail.stops().iter().any(|stop| stop.slot == slot);
         let bound = self.bindings.iter().filter(|(_, binding)| on_account(&binding.trail));
         let keys: Vec<BindingKey> = bound.map(|(key, _)| *key).collect();
         for key in &keys {
-            let trail = self.bindings.peek(key).map(|binding| binding.trail.without(slot));
+            let trail = self.bindings.peek(key).map(|binding| binding.trail.trail().without(slot));
             match trail {
                 Some(trail) if !trail.stops().is_empty() => self.replace_trail(key, trail),
                 _ => self.drop_binding(key),
@@ -99,10 +100,12 @@ impl Scheduler {
         let query = Query::new(request, &self.names);
         let policy = &self.config.sticky;
         let binding = self.bindings.alive(&query.binding_key(&self.config)?, policy, now)?;
-        let slots = binding.trail.in_order(policy.order);
+        let kept = binding.trail.trail();
+        let slots = kept.in_order(policy.order);
         let accounts = slots.filter_map(|slot| self.roster.get(slot));
         let trail: Vec<AccountId> = accounts.map(|state| state.id.clone()).collect();
-        let view = BindingView { trail, last_used: binding.last_used, usage: binding.usage };
+        let view =
+            BindingView { trail, last_used: binding.last_used, usage: binding.usage.totals() };
         Some(view).filter(|view| !view.trail.is_empty())
     }
 
@@ -180,8 +183,8 @@ impl Scheduler {
             return false;
         }
         self.make_room(tenant);
-        let trail = Trail::new(slot, now);
-        let usage = UsageTotals::default();
+        let trail = Trail::new(slot, now).into();
+        let usage = KeptUsage::default();
         self.bindings.insert(key, Binding { trail, tenant, last_used: now, usage });
         self.stats.sticky.creates += u64::from(!returns);
         self.emit_for(slot, |account| Event::Bound { account });
@@ -235,7 +238,8 @@ impl Scheduler {
         let order = self.config.sticky.order;
         if let Some(binding) = self.bindings.peek_mut(key) {
             let to = trail.first(order);
-            let from = std::mem::replace(&mut binding.trail, trail).first(order);
+            let from = binding.trail.first(order);
+            binding.trail.replace(trail);
             self.shift(Shift { from, to });
         }
     }

@@ -206,8 +206,8 @@ impl Reader<'_> {
             if bindings.peek(&key).is_some() {
                 return Err(SnapshotError::Duplicate { part: "bindings" });
             }
-            let trail = trail(saved, roster)?;
-            let (tenant, usage) = (saved.tenant, saved.usage);
+            let trail = trail(saved, roster)?.into();
+            let (tenant, usage) = (saved.tenant, saved.usage.into());
             bindings.insert(key, Binding { trail, tenant, last_used, usage });
         }
         ensure(last_used <= snapshot.at, "bindings.last_used")?;

@@ -106,7 +106,8 @@ impl Scheduler {
 
     fn save_binding(&self, key: &BindingKey, binding: &Binding) -> SavedBinding {
         let (caller, model, selector) = key.parts();
-        let stops = binding.trail.stops();
+        let trail = binding.trail.trail();
+        let stops = trail.stops();
         let account = |slot| self.roster.get(slot).map(|state| state.id.clone());
         SavedBinding {
             caller,
@@ -118,8 +119,8 @@ impl Scheduler {
                 .iter()
                 .map(|stop| SavedStop { account: account(stop.slot), at: stop.at })
                 .collect(),
-            home: stops.iter().position(|stop| stop.slot == binding.trail.home()).unwrap_or(0),
-            usage: binding.usage,
+            home: stops.iter().position(|stop| stop.slot == trail.home()).unwrap_or(0),
+            usage: binding.usage.totals(),
         }
     }
 

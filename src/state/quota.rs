@@ -17,8 +17,13 @@ pub(crate) enum Evidence {
     Dry { until: Timestamp },
 }
 
+/// Out of line, and absent until there is something to store: most accounts of a large pool have
+/// no reading.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Quota {
+pub(crate) struct Quota(Option<Box<Newest>>);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Newest {
     windows: ArrayVec<QuotaWindow, { QuotaReading::MAX_WINDOWS }>,
     balance: Option<f64>,
     observed_at: Timestamp,
@@ -29,32 +34,40 @@ impl Quota {
     /// future counts as taken now.
     pub(crate) fn store(&mut self, reading: &QuotaReading, now: Timestamp) -> bool {
         let observed_at = reading.observed_at.min(now);
-        if observed_at < self.observed_at {
+        if observed_at < self.observed_at() {
             return false;
         }
         let windows = reading.windows.iter().take(QuotaReading::MAX_WINDOWS);
-        *self = Self {
+        let newest = Newest {
             windows: windows.map(|window| cleaned(*window)).collect(),
             balance: reading.balance.filter(|balance| balance.is_finite()),
             observed_at,
         };
+        match &mut self.0 {
+            Some(stored) => **stored = newest,
+            None => self.0 = (newest != Newest::default()).then(|| Box::new(newest)),
+        }
         true
     }
 
     /// The reading as it was taken.
     pub(crate) fn reading(&self) -> QuotaReading {
-        let mut reading = QuotaReading::at(self.observed_at);
-        reading.windows = self.windows.to_vec();
-        reading.balance = self.balance;
+        let mut reading = QuotaReading::at(self.observed_at());
+        reading.windows = self.windows().to_vec();
+        reading.balance = self.balance();
         reading
     }
 
     pub(crate) fn observed_at(&self) -> Timestamp {
-        self.observed_at
+        self.0.as_ref().map_or(Timestamp::ZERO, |newest| newest.observed_at)
     }
 
     pub(crate) fn windows(&self) -> &[QuotaWindow] {
-        &self.windows
+        self.0.as_ref().map_or(&[], |newest| &newest.windows)
+    }
+
+    fn balance(&self) -> Option<f64> {
+        self.0.as_ref()?.balance
     }
 
     /// Percent left in the worst window that is known, for ranking.
@@ -70,7 +83,7 @@ impl Quota {
 
     /// The soonest reset that lies ahead.
     pub(crate) fn next_reset(&self, now: Timestamp) -> Option<Timestamp> {
-        self.windows.iter().filter_map(|window| window.reset).filter(|&reset| now < reset).min()
+        self.windows().iter().filter_map(|window| window.reset).filter(|&reset| now < reset).min()
     }
 
     /// What the reading says about serving.
@@ -78,14 +91,14 @@ impl Quota {
         let Some(worst) = self.worst_gate(now) else {
             return Evidence::Unknown;
         };
-        let balance = self.balance.filter(|_| policy.spend_on_demand);
+        let balance = self.balance().filter(|_| policy.spend_on_demand);
         if worst > policy.dry_percent || balance.is_some_and(|it| it > policy.on_demand_reserve) {
             return Evidence::Available;
         }
         let dry = self
             .known(now)
             .filter(|(window, remaining)| window.gates && *remaining <= policy.dry_percent);
-        let by_age = self.observed_at.plus(policy.max_age);
+        let by_age = self.observed_at().plus(policy.max_age);
         let until = dry.map(|(window, _)| window.reset.unwrap_or(by_age)).max();
         match until {
             Some(until) if now < until => Evidence::Dry { until },
@@ -95,7 +108,7 @@ impl Quota {
 
     /// The windows whose reading still says something, with their percent left.
     fn known(&self, now: Timestamp) -> impl Iterator<Item = (&QuotaWindow, f64)> {
-        let current = self.windows.iter().filter(move |it| it.reset.is_none_or(|end| now < end));
+        let current = self.windows().iter().filter(move |it| it.reset.is_none_or(|end| now < end));
         current.filter_map(|window| window.remaining.map(|remaining| (window, remaining)))
     }
 }

@@ -1,22 +1,22 @@
 //! The table of bindings: bounded, least recently used first out, shared fairly by the tenants.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::chunks::Chunks;
 use crate::config::{Order, Stickiness};
+use crate::lookup::Lookup;
 use crate::slot::Slot;
-use crate::state::usage::UsageTotals;
-use crate::sticky::trail::Trail;
+use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::Timestamp;
 
 /// A conversation's binding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binding {
-    pub(crate) trail: Trail,
+    pub(crate) trail: KeptTrail,
     pub(crate) tenant: Tenant,
     pub(crate) last_used: Timestamp,
-    pub(crate) usage: UsageTotals,
+    pub(crate) usage: KeptUsage,
 }
 
 impl Binding {
@@ -50,8 +50,8 @@ const NONE: u32 = u32::MAX;
 /// binding walks the list from its old end to the first binding of a tenant that holds the most.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bindings {
-    index: HashMap<BindingKey, u32, BuildHasherDefault<DigestHasher>>,
-    nodes: Vec<Node>,
+    index: Lookup,
+    nodes: Chunks<Node>,
     vacant: u32,
     /// The least recently used.
     head: u32,
@@ -77,8 +77,8 @@ struct Node {
 impl Default for Bindings {
     fn default() -> Self {
         Self {
-            index: HashMap::default(),
-            nodes: Vec::new(),
+            index: Lookup::default(),
+            nodes: Chunks::default(),
             vacant: NONE,
             head: NONE,
             tail: NONE,
@@ -103,7 +103,7 @@ impl Bindings {
 
     /// The binding of `key`, lapsed or not, without freshening it.
     pub(crate) fn peek(&self, key: &BindingKey) -> Option<&Binding> {
-        self.nodes[*self.index.get(key)? as usize].binding.as_ref()
+        self.nodes[self.find(key)? as usize].binding.as_ref()
     }
 
     /// The binding of `key` if it is alive at `now`. One that has been counted out stays lapsed,
@@ -114,18 +114,19 @@ impl Bindings {
         policy: &Stickiness,
         now: Timestamp,
     ) -> Option<&Binding> {
-        let node = &self.nodes[*self.index.get(key)? as usize];
+        let node = &self.nodes[self.find(key)? as usize];
         node.binding.as_ref().filter(|binding| !node.lapsed && !binding.has_lapsed(policy, now))
     }
 
     /// The binding of `key`, without freshening it.
     pub(crate) fn peek_mut(&mut self, key: &BindingKey) -> Option<&mut Binding> {
-        self.nodes[*self.index.get(key)? as usize].binding.as_mut()
+        let node = self.find(key)?;
+        self.nodes[node as usize].binding.as_mut()
     }
 
     /// Makes the binding of `key` the most recently used.
     pub(crate) fn refresh(&mut self, key: &BindingKey, now: Timestamp) {
-        let Some(&node) = self.index.get(key) else {
+        let Some(node) = self.find(key) else {
             return;
         };
         self.unlink(node);
@@ -137,7 +138,8 @@ impl Bindings {
 
     /// Removes the binding of `key`.
     pub(crate) fn remove(&mut self, key: &BindingKey) -> Option<Binding> {
-        let node = self.index.remove(key)?;
+        let nodes = &self.nodes;
+        let node = self.index.remove(key.hash(), |node| nodes[node as usize].key == *key)?;
         self.unlink(node);
         let place = &mut self.nodes[node as usize];
         let binding = place.binding.take();
@@ -163,7 +165,7 @@ impl Bindings {
             index
         };
         self.append(index);
-        self.index.insert(key, index);
+        self.index.insert(key.hash(), index);
     }
 
     /// Which binding gives way: a lapsed one, else the least recently used of the tenants that
@@ -214,7 +216,7 @@ impl Bindings {
 
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
-        self.index.get(key).is_some_and(|&node| self.nodes[node as usize].lapsed)
+        self.find(key).is_some_and(|node| self.nodes[node as usize].lapsed)
     }
 
     /// The live bindings, least recently used first.
@@ -247,6 +249,10 @@ impl Bindings {
     /// Recounts under which account each live binding counts, after a change of the order.
     pub(crate) fn firsts(&self, order: Order) -> impl Iterator<Item = Slot> {
         self.iter().filter_map(move |(_, binding)| binding.trail.first(order))
+    }
+
+    fn find(&self, key: &BindingKey) -> Option<u32> {
+        self.index.find(key.hash(), |node| self.nodes[node as usize].key == *key)
     }
 
     fn by_age(&self) -> impl Iterator<Item = &Node> {
@@ -322,25 +328,5 @@ impl Bindings {
             Some(node) => node.previous = previous,
             None => self.tail = previous,
         }
-    }
-}
-
-/// Takes the one number that a [`BindingKey`] writes as the hash: it comes from a SHA-256.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
     }
 }

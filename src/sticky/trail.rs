@@ -88,21 +88,25 @@ impl Trail {
     /// The trail as it counts at `now`: without accounts that `left` it and without those whose
     /// cache is cold. The most recent account stays warm as long as the binding lives.
     pub(crate) fn current(
-        &self,
+        mut self,
         left: impl Fn(Slot) -> bool,
         policy: &Stickiness,
         now: Timestamp,
     ) -> Self {
-        let mut current = self.clone();
         let recent = self.stops.first().map(|stop| stop.slot);
-        current.stops.retain(|stop| {
+        self.stops.retain(|stop| {
             let warm = Some(stop.slot) == recent || now < stop.cold_at(policy);
             warm && !left(stop.slot)
         });
-        current.settle_home();
-        current.shorten(policy.trail_len(), policy.order);
-        current.settle_home();
-        current
+        self.settled(policy)
+    }
+
+    /// No longer than the policy lets it be, with a home in it.
+    pub(crate) fn settled(mut self, policy: &Stickiness) -> Self {
+        self.settle_home();
+        self.shorten(policy.trail_len(), policy.order);
+        self.settle_home();
+        self
     }
 
     /// Whether the trail counts at `now` as it is, so that [`current`](Self::current) would only
@@ -147,11 +151,10 @@ impl Trail {
     }
 
     /// The trail without an account, whatever the age of the others.
-    pub(crate) fn without(&self, slot: Slot) -> Self {
-        let mut shorter = self.clone();
-        shorter.stops.retain(|stop| stop.slot != slot);
-        shorter.settle_home();
-        shorter
+    pub(crate) fn without(mut self, slot: Slot) -> Self {
+        self.stops.retain(|stop| stop.slot != slot);
+        self.settle_home();
+        self
     }
 
     fn shorten(&mut self, len: usize, order: Order) {

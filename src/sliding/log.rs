@@ -1,0 +1,199 @@
+//! A log of amounts, whose entries count in numbers of one width.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use crate::time::{Millis, Timestamp};
+
+/// Counts modulo 2 to the power of its width. What lies between two counts is exact as long as it
+/// fits in the width, however often the counts have started over.
+pub(super) trait Count: Copy + Debug + Default + Eq {
+    /// The largest count.
+    const MAX: u64;
+    /// The count of `number`.
+    fn of(number: u64) -> Self;
+    /// This count and `more`.
+    fn plus(self, more: u64) -> Self;
+    /// This count and `less` fewer.
+    fn minus(self, less: u64) -> Self;
+    /// How far it is past an earlier count.
+    fn past(self, earlier: Self) -> u64;
+}
+
+impl Count for u32 {
+    const MAX: u64 = 0xffff_ffff;
+
+    #[expect(clippy::cast_possible_truncation, reason = "counts start over")]
+    fn of(number: u64) -> Self {
+        number as Self
+    }
+
+    fn plus(self, more: u64) -> Self {
+        self.wrapping_add(Self::of(more))
+    }
+
+    fn minus(self, less: u64) -> Self {
+        self.wrapping_sub(Self::of(less))
+    }
+
+    fn past(self, earlier: Self) -> u64 {
+        self.wrapping_sub(earlier).into()
+    }
+}
+
+impl Count for u64 {
+    const MAX: Self = Self::MAX;
+
+    fn of(number: u64) -> Self {
+        number
+    }
+
+    fn plus(self, more: u64) -> Self {
+        self.wrapping_add(more)
+    }
+
+    fn minus(self, less: u64) -> Self {
+        self.wrapping_sub(less)
+    }
+
+    fn past(self, earlier: Self) -> u64 {
+        self.wrapping_sub(earlier)
+    }
+}
+
+/// Amounts by instant whose span and sum both fit in `C`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log<C> {
+    /// In time order; `total` runs on from entry to entry.
+    entries: VecDeque<Entry<C>>,
+    /// When the last entry was; the times of the others are counted back from it.
+    newest: Timestamp,
+    /// The running total before the first entry.
+    base: C,
+    /// The running total after the last entry.
+    total: C,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<C> {
+    /// Milliseconds since the clock's origin.
+    at: C,
+    total: C,
+}
+
+impl<C: Count> Log<C> {
+    /// Adds `amount` at `now`, which is not before the last entry; `false` when that does not fit.
+    pub(super) fn add(&mut self, amount: u64, now: Timestamp) -> bool {
+        let first = self.entries.front().map_or(now, |first| self.time(first));
+        if amount > C::MAX - self.all() || now.since(first).as_millis() > C::MAX {
+            return false;
+        }
+        let joins = self.newest == now;
+        self.total = self.total.plus(amount);
+        self.newest = now;
+        match self.entries.back_mut() {
+            Some(last) if joins => last.total = self.total,
+            _ => {
+                let at = C::of(now.as_millis());
+                self.entries.push_back(Entry { at, total: self.total });
+            }
+        }
+        true
+    }
+
+    pub(super) fn prune(&mut self, span: Millis, now: Timestamp) {
+        while let Some(first) = self.entries.front()
+            && self.time(first).is_over(span, now)
+        {
+            self.base = first.total;
+            self.entries.pop_front();
+        }
+    }
+
+    pub(super) fn truncate(&mut self, count: usize) {
+        while self.entries.len() > count {
+            self.base = self.entries.pop_front().map_or(self.base, |first| first.total);
+        }
+    }
+
+    pub(super) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
+        self.total.past(self.total_before(self.left(span, now)))
+    }
+
+    pub(super) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
+        self.entries.get(self.left(span, now)).map(|entry| self.time(entry).plus(span))
+    }
+
+    /// How many entries have left the span.
+    fn left(&self, span: Millis, now: Timestamp) -> usize {
+        let has_left = |entry: &Entry<C>| self.time(entry).is_over(span, now);
+        match self.entries.front() {
+            Some(oldest) if has_left(oldest) => self.entries.partition_point(has_left),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn free_at(&self, span: Millis, allowed: u64) -> Timestamp {
+        let blocks = |entry: &Entry<C>| self.total.past(entry.total) > allowed;
+        let blocking = self.entries.partition_point(blocks);
+        self.entries.get(blocking).map_or(Timestamp::ZERO, |entry| self.time(entry).plus(span))
+    }
+
+    pub(super) fn take_back(&mut self, amount: u64, at: Timestamp) -> bool {
+        let Ok(index) = self.entries.binary_search_by_key(&at, |entry| self.time(entry)) else {
+            return false;
+        };
+        let held = self.entries[index].total.past(self.total_before(index));
+        if held < amount {
+            return false;
+        }
+        for entry in self.entries.range_mut(index..) {
+            entry.total = entry.total.minus(amount);
+        }
+        self.total = self.total.minus(amount);
+        if held == amount {
+            self.remove(index);
+        }
+        true
+    }
+
+    fn remove(&mut self, index: usize) {
+        let before_last = self.entries.len().checked_sub(2);
+        if let Some(previous) = before_last.filter(|&previous| previous + 1 == index) {
+            self.newest = self.time(&self.entries[previous]);
+        }
+        self.entries.remove(index);
+    }
+
+    pub(super) fn amounts(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        (0..self.len()).map(|index| self.amount(index))
+    }
+
+    /// An entry's time and amount.
+    pub(super) fn amount(&self, index: usize) -> (Timestamp, u64) {
+        let entry = &self.entries[index];
+        (self.time(entry), entry.total.past(self.total_before(index)))
+    }
+
+    /// The sum of all entries.
+    pub(super) fn all(&self) -> u64 {
+        self.total.past(self.base)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn time(&self, entry: &Entry<C>) -> Timestamp {
+        let age = C::of(self.newest.as_millis()).past(entry.at);
+        self.newest.minus(Millis::new(age))
+    }
+
+    fn total_before(&self, index: usize) -> C {
+        index.checked_sub(1).map_or(self.base, |previous| self.entries[previous].total)
+    }
+}
