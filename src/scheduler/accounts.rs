@@ -302,11 +302,11 @@ impl Scheduler {
 
 /// The median; of an even number, the mean of the two middle ones, rounded half up.
 fn median(values: &mut [u64]) -> Option<u64> {
-    values.sort_unstable();
-    let upper = *values.get(values.len() / 2)?;
-    if values.len() % 2 == 1 {
-        return Some(upper);
+    let (middle, is_odd) = (values.len() / 2, values.len() % 2 == 1);
+    if values.is_empty() {
+        return None;
     }
-    let lower = values[values.len() / 2 - 1];
+    let (below, &mut upper, _) = values.select_nth_unstable(middle);
+    let lower = below.iter().copied().max().filter(|_| !is_odd).unwrap_or(upper);
     Some(lower + (upper - lower).div_ceil(2))
 }

@@ -1,7 +1,5 @@
 //! The sticky arm: a caller that is bound, and the accounts of its trail.
 
-use std::borrow::Cow;
-
 use crate::account::Status;
 use crate::config::{Order, Refresh};
 use crate::grant::Path;
@@ -19,19 +17,14 @@ use crate::time::Timestamp;
 /// The trail of the request's caller as it counts now, if it is bound.
 pub(crate) fn current_trail(query: &Query<'_>, view: &View<'_>) -> Option<Trail> {
     match look_up(query, view) {
-        Found::Binding(_, binding) => Some(reduced(binding, query, view).into_owned()),
+        Found::Binding(_, binding) => Some(reduced(binding, query, view)),
         Found::Nothing(_) => None,
     }
 }
 
 /// A binding's trail as it counts now.
-fn reduced<'a>(binding: &'a Binding, query: &Query<'_>, view: &View<'_>) -> Cow<'a, Trail> {
-    let (trail, policy) = (&binding.trail, &view.config.sticky);
-    let left = |slot| has_left(slot, query, view);
-    if trail.is_current(left, policy, view.now) {
-        return Cow::Borrowed(trail);
-    }
-    Cow::Owned(trail.current(left, policy, view.now))
+fn reduced(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Trail {
+    binding.trail.current(|slot| has_left(slot, query, view), &view.config.sticky, view.now)
 }
 
 /// What a look-up finds.
@@ -61,7 +54,7 @@ pub(super) fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
     };
     match required(binding, query, view) {
         Ok((slot, trail)) => {
-            let affair = Affair::Found { key, trail: trail.into(), result: Sighting::Hit };
+            let affair = Affair::Found { key, trail: Fate::Became(trail), result: Sighting::Hit };
             Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair }
         }
         Err(rejection) => {
@@ -73,11 +66,11 @@ pub(super) fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
 }
 
 /// The first account of a binding, if it may serve, and the trail as it counts.
-fn required<'a>(
-    binding: &'a Binding,
+fn required(
+    binding: &Binding,
     query: &Query<'_>,
     view: &View<'_>,
-) -> Result<(Slot, Cow<'a, Trail>), Rejection> {
+) -> Result<(Slot, Trail), Rejection> {
     let trail = reduced(binding, query, view);
     let Some((slot, state)) = first(&trail, view.config.sticky.order, view) else {
         return Err(Rejection::firm(Reason::Unbound, Lift::Never));
@@ -109,12 +102,16 @@ pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
     let Found::Binding(key, binding) = look_up(query, view) else {
         return None;
     };
-    let trail = reduced(binding, query, view);
-    let (slot, state) = first(&trail, view.config.sticky.order, view)?;
+    let (trail, policy) = (&binding.trail, &view.config.sticky);
+    if !trail.is_current(|slot| has_left(slot, query, view), policy, view.now) {
+        return None;
+    }
+    let slot = trail.first(policy.order)?;
+    let state = view.roster.get(slot)?;
     if state.fallback_only || eligible(state, slot, true, query, view).is_err() {
         return None;
     }
-    let affair = Affair::Found { key, trail: trail.into(), result: Sighting::Hit };
+    let affair = Affair::Found { key, trail: Fate::Kept, result: Sighting::Hit };
     Some(Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair })
 }
 
@@ -127,7 +124,7 @@ pub(super) fn follow(
 ) -> Decision {
     let policy = &view.config.sticky;
     let trail = reduced(binding, query, view);
-    let found = |result| Affair::Found { key, trail: trail.clone().into(), result };
+    let found = |result| Affair::Found { key, trail: Fate::Became(trail.clone()), result };
 
     let serve = |slot, is_first| {
         let (path, result) =
@@ -169,11 +166,11 @@ pub(super) fn follow(
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
-    let bound = (!gone).then(|| (&*trail, lapses_if_refused(binding, view)));
+    let bound = (!gone).then(|| (&trail, lapses_if_refused(binding, view)));
     let counted = binding.trail.first(policy.order);
     let vacated = counted.filter(|_| gone || trail.first(policy.order) != counted);
     let outcome = choose(query, &View { vacated, ..*view }, bound);
-    let trail = if gone { Fate::Dropped } else { trail.into() };
+    let trail = if gone { Fate::Dropped } else { Fate::Became(trail) };
     Decision { outcome, affair: Affair::Found { key, trail, result: Sighting::ColdMove } }
 }
 

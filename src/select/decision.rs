@@ -1,7 +1,5 @@
 //! What a decision consists of.
 
-use std::borrow::Cow;
-
 use crate::grant::{Path, Preview};
 use crate::refusal::Unavailable;
 use crate::select::query::View;
@@ -31,15 +29,6 @@ pub(crate) enum Fate {
     Became(Trail),
     /// The binding goes.
     Dropped,
-}
-
-impl From<Cow<'_, Trail>> for Fate {
-    fn from(trail: Cow<'_, Trail>) -> Self {
-        match trail {
-            Cow::Borrowed(_) => Self::Kept,
-            Cow::Owned(trail) => Self::Became(trail),
-        }
-    }
 }
 
 /// What became of a binding that was found.

@@ -116,6 +116,39 @@ impl KeptTrail {
         Trail::of(stops, self.home()).settled(policy)
     }
 
+    /// Whether the trail counts at `now` as it is, so that [`current`](Self::current) would only
+    /// unfold it.
+    pub(crate) fn is_current(
+        &self,
+        left: impl Fn(Slot) -> bool,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> bool {
+        let stays = |(index, stop): (usize, Stop)| {
+            (index == 0 || now < stop.cold_at(policy)) && !left(stop.slot)
+        };
+        self.len() <= policy.trail_len() && self.stops().iter().enumerate().all(stays)
+    }
+
+    /// Notes that the only account of the trail has served again; `false`, and nothing noted, when
+    /// it is another one or not the only one.
+    pub(crate) fn serves_again(&mut self, slot: Slot, now: Timestamp) -> bool {
+        match &mut self.0 {
+            Form::Short(short) if matches!(*short.stops, [(only, _)] if only == slot) => {
+                short.newest = now;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.0 {
+            Form::Short(short) => short.stops.len(),
+            Form::Long(trail) => trail.stops().len(),
+        }
+    }
+
     /// See [`Trail::home`].
     pub(crate) fn home(&self) -> Slot {
         match &self.0 {
@@ -289,7 +322,10 @@ mod tests {
                 let left = |slot: Slot| slot.index % 3 == 1;
                 let policy = Stickiness { trail: 2, ..Stickiness::default() };
                 let current = trail.clone().current(left, &policy, now);
-                prop_assert_eq!(kept.current(left, &policy, now), current);
+                prop_assert_eq!(kept.current(left, &policy, now), current.clone());
+                if trail.stops().iter().any(|stop| stop.slot == trail.home()) {
+                    prop_assert_eq!(kept.is_current(left, &policy, now), current == *trail);
+                }
                 for order in [Order::MostRecent, Order::HomeFirst] {
                     prop_assert_eq!(kept.first(order), trail.first(order));
                 }

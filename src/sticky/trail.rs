@@ -109,34 +109,6 @@ impl Trail {
         self
     }
 
-    /// Whether the trail counts at `now` as it is, so that [`current`](Self::current) would only
-    /// copy it.
-    pub(crate) fn is_current(
-        &self,
-        left: impl Fn(Slot) -> bool,
-        policy: &Stickiness,
-        now: Timestamp,
-    ) -> bool {
-        self.stops.len() <= policy.trail_len()
-            && self
-                .stops
-                .iter()
-                .enumerate()
-                .all(|(index, stop)| (index == 0 || now < stop.cold_at(policy)) && !left(stop.slot))
-    }
-
-    /// Notes that the only account of the trail has served again; `false`, and nothing noted, when
-    /// it is another one or not the only one.
-    pub(crate) fn serves_again(&mut self, slot: Slot, now: Timestamp) -> bool {
-        match self.stops.as_mut_slice() {
-            [only] if only.slot == slot => {
-                only.at = now;
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// When `slot` leaves the trail by time alone, in a binding that lapses at `lapses`; `None` when
     /// it is not in it.
     pub(crate) fn stays_until(
