@@ -104,11 +104,13 @@ impl Model {
     }
 
     pub(crate) fn member(&self, serial: Serial) -> Option<&Member> {
-        self.accounts.iter().find(|member| member.serial == serial)
+        let index = self.accounts.binary_search_by_key(&serial, |member| member.serial).ok()?;
+        Some(&self.accounts[index])
     }
 
     fn member_mut(&mut self, serial: Serial) -> Option<&mut Member> {
-        self.accounts.iter_mut().find(|member| member.serial == serial)
+        let index = self.accounts.binary_search_by_key(&serial, |member| member.serial).ok()?;
+        Some(&mut self.accounts[index])
     }
 
     pub(crate) fn find(&self, account: &str) -> Option<&Member> {
@@ -764,8 +766,10 @@ impl Model {
         let (last_used, turn) = self.entry(&id);
         let serial = self.next_serial;
         self.next_serial += 1;
+        let number = self.accounts.last().map_or(0, |last| last.number + 1);
         let member = Member {
             serial,
+            number,
             id: id.clone(),
             added_at: self.now,
             plan: declared.plan.clone(),
