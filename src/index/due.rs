@@ -92,3 +92,6 @@ impl Deadlines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -516,3 +516,6 @@ fn among(numbers: &[u32], range: Range, digit: u32) -> &[u32] {
     let count = from.iter().take_while(|&&number| range.holds(number, digit)).count();
     &from[..count]
 }
+
+#[cfg(test)]
+mod tests;
