@@ -215,6 +215,10 @@ impl Index {
             // Tries are joined by this rule, and a new configuration has touched all accounts.
             *self = Self { ties, ..Self::default() };
         }
+        // First who has left, then who has come: numbers are given again.
+        for &place in view.roster.touched_places() {
+            self.forget_departed(place, view);
+        }
         for &place in view.roster.touched_places() {
             self.look_at(place, view);
         }
@@ -322,6 +326,15 @@ impl Index {
         }
         let ends = barred_until.filter(|_| leaf.wakes_at.is_none());
         self.deadlines.set(place, ends.map_or(same_until, |end| end.min(same_until)));
+    }
+
+    /// Takes an account out that is in its place no more.
+    fn forget_departed(&mut self, place: u32, view: &View<'_>) {
+        let known = self.leaves.get(place as usize).map(|leaf| leaf.ranked.first);
+        let number = view.roster.at(place).map(|(_, state)| state.number);
+        if known.is_some() && known != number {
+            self.forget(place);
+        }
     }
 
     /// Takes the account in a place out of its group.

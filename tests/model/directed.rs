@@ -56,3 +56,17 @@ fn a_probe_is_heard_after_the_operator_has_closed_the_breaker() {
     world.apply(&Op::SetStatus(0, Status::Active));
     world.apply(&Op::Settle(0, Outcome::Network));
 }
+
+#[test]
+fn accounts_that_come_at_once_take_the_numbers_and_places_of_others() {
+    let account = |id| many((id, Plan::default()));
+    let mut world = World::new(&Policy::of(&[]), &[account(0), account(1), account(2)]);
+    world.apply(&Op::Select(costly(0)));
+    world.apply(&Op::Remove(1));
+    world.apply(&Op::Remove(2));
+    world.apply(&Op::Add(account(3)));
+    world.apply(&Op::Add(account(4)));
+    for _ in 0..4 {
+        world.apply(&Op::Select(costly(0)));
+    }
+}
