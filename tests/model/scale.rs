@@ -4,9 +4,10 @@ mod acts;
 mod crowd;
 mod world;
 
+use account_pool::{Config, Outcome, Scope};
 use proptest::prelude::*;
 
-use self::acts::story;
+use self::acts::{Act, AskSpec, Op, Slice, Story, story};
 use self::world::World;
 use crate::cases;
 
@@ -20,4 +21,16 @@ proptest! {
             world.apply(op);
         }
     }
+}
+
+#[test]
+fn of_many_removed_accounts_the_first_are_forgotten() {
+    let overloaded = Outcome::Overloaded { scope: Scope::Account, reset: None };
+    let all = Slice::OneIn(1);
+    let acts = [Act::Observe(None, None, overloaded), Act::Remove, Act::Add];
+    let mut world = World::new(&Story::of(1_030, Config::default()));
+    for act in acts {
+        world.apply(&Op::Each(all, act));
+    }
+    world.apply(&Op::Select(AskSpec::plain(), None));
 }

@@ -24,6 +24,22 @@ pub(crate) struct AskSpec {
     pub(crate) stirred: bool,
 }
 
+impl AskSpec {
+    /// A request of nobody for nothing in particular.
+    pub(crate) fn plain() -> Self {
+        Self {
+            caller: None,
+            model: None,
+            selector: None,
+            excluded: Excluded::These(Vec::new()),
+            cost: 0,
+            affinity: Affinity::Prefer,
+            class: TrafficClass::User,
+            stirred: false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Excluded {
     /// These, whatever they are.
@@ -94,6 +110,13 @@ pub(crate) struct Story {
     pub(crate) ops: Vec<Op>,
 }
 
+impl Story {
+    /// Equal accounts, before anything happens.
+    pub(crate) fn of(accounts: u32, config: Config) -> Self {
+        Self { crowd: Crowd::of_equals(accounts), config, ops: Vec::new() }
+    }
+}
+
 fn name(names: u64) -> impl Strategy<Value = Option<u64>> {
     prop_oneof![2 => Just(None), 3 => (0..3_u64).prop_map(Some), 1 => (0..names).prop_map(Some)]
 }
@@ -106,14 +129,15 @@ fn ask() -> impl Strategy<Value = AskSpec> {
         1 => (0_usize..3).prop_map(Excluded::Last),
     ];
     let affinity = prop_oneof![
-        3 => Just(Affinity::Prefer),
-        5 => Just(Affinity::Ignore),
+        12 => Just(Affinity::Prefer),
+        8 => Just(Affinity::Ignore),
         1 => Just(Affinity::Require),
     ];
     let selector = prop_oneof![4 => Just(None), 1 => name(SELECTORS)];
     let cost = prop_oneof![5 => Just(0_u64), 2 => 1_u64..9, 1 => Just(1_000)];
     let class = prop_oneof![6 => Just(TrafficClass::User), 1 => Just(TrafficClass::Background)];
-    let caller = proptest::option::weighted(0.8, 0_u8..60);
+    let caller =
+        prop_oneof![2 => Just(None), 4 => (0_u8..6).prop_map(Some), 4 => (0_u8..60).prop_map(Some)];
     (caller, name(MODELS), selector, excluded, cost, affinity, class, prop::bool::weighted(0.3))
         .prop_map(|(caller, model, selector, excluded, cost, affinity, class, stirred)| AskSpec {
             caller,
@@ -159,6 +183,10 @@ fn throttle() -> impl Strategy<Value = Outcome> {
     })
 }
 
+fn bind() -> impl Strategy<Value = Act> {
+    (0_u8..60, name(MODELS)).prop_map(|(caller, model)| Act::Bind(caller, model))
+}
+
 fn act() -> impl Strategy<Value = Act> {
     let status = select(&[Status::Active, Status::Active, Status::Disabled, Status::Banned][..]);
     let kind = prop_oneof![2 => Just(0), 3 => 0_u64..8, 1 => any::<u64>()];
@@ -176,7 +204,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => status.prop_map(Act::Status),
         1 => any::<bool>().prop_map(Act::Maintenance),
         2 => any::<bool>().prop_map(Act::Draining),
-        3 => (0_u8..60, name(MODELS)).prop_map(|(caller, model)| Act::Bind(caller, model)),
+        3 => bind(),
     ]
 }
 
@@ -198,10 +226,48 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn select_one() -> impl Strategy<Value = Op> {
+    ask().prop_map(|ask| Op::Select(ask, None))
+}
+
+/// Things that happen together.
+fn scene() -> impl Strategy<Value = Vec<Op>> {
+    prop_oneof![
+        12 => op().prop_map(|op| vec![op]),
+        2 => recovery(),
+        1 => (slice(), bind(), select_one(), select_one())
+            .prop_map(|(slice, bind, one, other)| vec![Op::Each(slice, bind), one, other]),
+        1 => (slice(), slice(), select_one()).prop_map(|(gone, back, ask)| {
+            vec![Op::Each(gone, Act::Remove), Op::Each(back, Act::Add), ask]
+        }),
+    ]
+}
+
+/// Many are blocked until one instant; then comes that instant, or the one before.
+fn recovery() -> impl Strategy<Value = Vec<Op>> {
+    let dimension = select(&[Dimension::Throttle, Dimension::Overload, Dimension::Operator][..]);
+    let asks = (select_one(), select_one(), ask(), vec(op(), 0..3));
+    (slice(), dimension, select(&[1_u64, 7, 25][..]), asks).prop_map(
+        |(slice, dimension, length, (one, other, many, more))| {
+            let block = Act::Block(BlockScope::Account, dimension, length);
+            let mut ops = vec![
+                Op::Each(slice, block),
+                one,
+                Op::Tick(Step::By(length - 1)),
+                other,
+                Op::Tick(Step::By(1)),
+                Op::Burst(many, 4),
+            ];
+            ops.extend(more);
+            ops
+        },
+    )
+}
+
 pub(crate) fn story() -> impl Strategy<Value = Story> {
-    (crowd(), config(), vec(op(), 10..60)).prop_map(|(crowd, config, ops)| Story {
+    (crowd(), config(), vec(scene(), 5..40)).prop_map(|(crowd, config, scenes)| Story {
         crowd,
         config,
-        ops,
+        ops: scenes.concat(),
     })
 }

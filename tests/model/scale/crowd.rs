@@ -25,7 +25,7 @@ pub(crate) struct Crowd {
 }
 
 /// One account in how many has the trait; 0 is none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traits {
     weights: u64,
     tiers: u64,
@@ -44,6 +44,11 @@ fn roll(seed: u64, what: u64, sides: u64) -> u64 {
 }
 
 impl Crowd {
+    /// Accounts without any trait, of one kind.
+    pub(crate) fn of_equals(accounts: u32) -> Self {
+        Self { accounts, kinds: 1, traits: Traits::default(), seed: 0 }
+    }
+
     /// The account of an index as it is first added.
     pub(crate) fn account(&self, account: u32) -> Declared {
         let kind = roll(self.seed ^ u64::from(account) << 16, 0, self.kinds);
