@@ -12,7 +12,7 @@ use self::world::World;
 use crate::cases;
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..cases(50) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..cases(30) })]
 
     #[test]
     fn a_large_pool_does_what_the_model_does(story in story()) {

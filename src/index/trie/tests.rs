@@ -23,6 +23,11 @@ trait Plain: Summary + Debug {
         true
     }
 
+    /// Whether an entry is one of the best, given what all come to.
+    fn is_best(&self, _: &Self, _: Self::Rules) -> bool {
+        true
+    }
+
     /// Without the parts that mean nothing under the rules.
     fn meant(self, _: Self::Rules) -> Self {
         self
@@ -54,6 +59,10 @@ impl Plain for Ranked {
         }
     }
 
+    fn is_best(&self, all: &Self, rules: Rules) -> bool {
+        self.ties_with(all.key, rules.ties)
+    }
+
     fn meant(self, rules: Rules) -> Self {
         Self { tokens: if rules.tokens { self.tokens } else { 0 }, ..self }
     }
@@ -77,6 +86,10 @@ impl Plain for Sleeper {
 
     fn counts_at(&self, at: Timestamp) -> bool {
         self.ranked.tied > 0 && self.first <= at
+    }
+
+    fn is_best(&self, all: &Self, rules: Rules) -> bool {
+        self.ranked.is_best(&all.ranked, rules)
     }
 
     fn meant(self, rules: Rules) -> Self {
@@ -297,6 +310,14 @@ impl<S: Plain> Pair<S> {
             assert_eq!(one.summary, other.summary, "as it was set");
         }
 
+        let all = S::joined(&left, self.rules);
+        let wanted = |summary: &S| summary.is_best(&all, self.rules);
+        let mut best = Vec::new();
+        self.trie.visit(range, except, &wanted, &mut |entry| best.push(entry.number));
+        let listed = inside.iter().filter(|entry| wanted(&entry.summary));
+        let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
+        assert_eq!(best, listed, "those that are as good as the best of {left:?}");
+
         let mut some = vec![u32::MAX];
         self.trie.visit_some(most, except, &mut some);
         let places: Vec<u32> = left.iter().map(|entry| entry.place).collect();
@@ -339,23 +360,15 @@ proptest! {
     #[test]
     fn ranked_accounts_are_those_of_the_list(rules in rules(), changes in changes(ranked)) {
         let pair = check(rules, numbered, changes);
-        let everyone = Except { numbers: &[], at: Timestamp::ZERO };
-        let visited = |wanted: &dyn Fn(&Ranked) -> bool| {
-            let mut numbers = Vec::new();
-            let (trie, mut visit) = (&pair.trie, |entry: Entry<Ranked>| numbers.push(entry.number));
-            trie.visit(trie.range(), everyone, &wanted, &mut visit);
-            numbers
-        };
-        let listed = |wanted: &dyn Fn(&Ranked) -> bool| -> Vec<u32> {
-            let wanted = pair.entries.iter().filter(|entry| wanted(&entry.summary));
-            wanted.map(|entry| entry.number).collect()
-        };
-        let best = Ranked::joined(&pair.entries, rules).key;
-        let ties = |summary: &Ranked| summary.ties_with(best, rules.ties);
-        assert_eq!(visited(&ties), listed(&ties), "those that tie with the best");
         if rules.tokens {
+            let everyone = Except { numbers: &[], at: Timestamp::ZERO };
             let is_short = |summary: &Ranked| summary.tokens < 2;
-            assert_eq!(visited(&is_short), listed(&is_short), "those that are short of tokens");
+            let mut short = Vec::new();
+            let (range, mut visit) = (pair.trie.range(), |it: Entry<Ranked>| short.push(it.number));
+            pair.trie.visit(range, everyone, &is_short, &mut visit);
+            let listed = pair.entries.iter().filter(|entry| is_short(&entry.summary));
+            let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
+            assert_eq!(short, listed, "those that are short of tokens");
         }
     }
 
