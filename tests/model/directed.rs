@@ -1,6 +1,8 @@
 //! Stories too unlikely to be met at random.
 
-use account_pool::{Affinity, Outcome, Plan, Status, TrafficClass};
+use account_pool::{
+    Affinity, BlockScope, Dimension, Millis, Outcome, Plan, Reset, Scope, Status, TrafficClass,
+};
 
 use crate::ops::{AskSpec, Op, Policy, Step, many};
 use crate::world::World;
@@ -69,4 +71,63 @@ fn accounts_that_come_at_once_take_the_numbers_and_places_of_others() {
     for _ in 0..4 {
         world.apply(&Op::Select(costly(0)));
     }
+}
+
+fn of_caller() -> AskSpec {
+    AskSpec { caller: Some(0), ..costly(0) }
+}
+
+fn overload(account: u8) -> Op {
+    Op::Block(account, BlockScope::Account, Dimension::Overload, 25)
+}
+
+#[test]
+fn a_refusal_counts_a_draining_account_as_open_to_its_own_conversation() {
+    let accounts = [many((0, Plan::default())), many((1, Plan::default()))];
+    let mut world = World::new(&Policy::of(&["degraded off"]), &accounts);
+    world.apply(&Op::Turn(of_caller()));
+    for account in 0..2 {
+        world.apply(&Op::SetDraining(account, true));
+        world.apply(&overload(account));
+    }
+    world.apply(&Op::Select(of_caller()));
+}
+
+#[test]
+fn a_place_that_is_given_up_does_not_count_against_a_limit() {
+    let policy = Policy::of(&["degraded off", "drop when blocked", "refusing binding limit 1"]);
+    let mut world = World::new(&policy, &[many((0, Plan::default()))]);
+    world.apply(&Op::Turn(of_caller()));
+    world.apply(&overload(0));
+    world.apply(&Op::Select(of_caller()));
+}
+
+#[test]
+fn a_throttle_of_a_model_that_was_cut_makes_its_account_worse_for_that_model() {
+    let policy = Policy::of(&["capped throttle", "health window 10"]);
+    let accounts = [many((0, Plan::default())), many((1, Plan::default()))];
+    let mut world = World::new(&policy, &accounts);
+    let named = AskSpec { model: Some("m0"), ..costly(0) };
+    let reset = Some(Reset::After(Millis::new(30)));
+    let throttled = Outcome::RateLimited { scope: Scope::Model, reset };
+    world.apply(&Op::Observe(0, named.clone(), throttled));
+    world.apply(&Op::Tick(Step::By(12)));
+    world.apply(&Op::Preview(costly(0), 0));
+    world.apply(&Op::Select(named));
+}
+
+#[test]
+fn a_cut_throttle_adds_nothing_to_other_trouble() {
+    let policy = Policy::of(&["capped throttle", "health window 10"]);
+    let accounts = [0, 1, 2].map(|account| many((account, Plan::default())));
+    let mut world = World::new(&policy, &accounts);
+    let named = AskSpec { model: Some("m0"), ..costly(0) };
+    let reset = Some(Reset::After(Millis::new(30)));
+    for account in 0..2 {
+        let throttled = Outcome::RateLimited { scope: Scope::Model, reset };
+        world.apply(&Op::Observe(account, named.clone(), throttled));
+    }
+    world.apply(&Op::Tick(Step::By(12)));
+    world.apply(&Op::Observe(0, costly(0), Outcome::Network));
+    world.apply(&Op::Select(named));
 }
