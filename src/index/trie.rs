@@ -229,7 +229,7 @@ impl<S: Summary> Node<S> {
 
 /// The index at a place of an order.
 fn nibble(order: u64, place: usize) -> usize {
-    (order >> (place * 4)) as usize & 15
+    (order >> (place * 4) & 15) as usize
 }
 
 /// An order without the index at a place.
