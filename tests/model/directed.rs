@@ -4,7 +4,7 @@ use account_pool::{
     Affinity, BlockScope, Dimension, Millis, Outcome, Plan, Reset, Scope, Status, TrafficClass,
 };
 
-use crate::ops::{AskSpec, Op, Policy, Step, many};
+use crate::ops::{AskSpec, Op, Policy, ReadingSpec, Step, many};
 use crate::world::World;
 
 fn costly(cost: u64) -> AskSpec {
@@ -130,4 +130,26 @@ fn a_cut_throttle_adds_nothing_to_other_trouble() {
     world.apply(&Op::Tick(Step::By(12)));
     world.apply(&Op::Observe(0, costly(0), Outcome::Network));
     world.apply(&Op::Select(named));
+}
+
+#[test]
+fn a_quota_reset_changes_the_order_by_itself() {
+    let accounts = [many((0, Plan::default())), many((1, Plan::default()))];
+    let mut world = World::new(&Policy::of(&["quota reset"]), &accounts);
+    let windows = vec![(Some(50.0), Some(2_000), true)];
+    world.apply(&Op::ObserveQuota(0, ReadingSpec { age: 0, windows, balance: None }));
+    world.apply(&Op::Select(AskSpec { excluded: vec![0], ..costly(0) }));
+    world.apply(&Op::Tick(Step::By(2_000)));
+    world.apply(&Op::Select(costly(0)));
+}
+
+#[test]
+fn an_account_that_wakes_is_still_cool_for_a_model() {
+    let mut world = World::new(&Policy::of(&[]), &[many((0, Plan::default()))]);
+    let model = BlockScope::Model("m0".to_owned());
+    world.apply(&Op::Block(0, BlockScope::Account, Dimension::Operator, 25));
+    world.apply(&Op::Block(0, model, Dimension::Throttle, 60));
+    world.apply(&Op::Select(costly(0)));
+    world.apply(&Op::Tick(Step::By(25)));
+    world.apply(&Op::Select(AskSpec { model: Some("m0"), ..costly(0) }));
 }

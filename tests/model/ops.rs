@@ -283,10 +283,10 @@ pub(crate) enum Op {
 /// A quota reading, its instants relative to the clock.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadingSpec {
-    age: i64,
+    pub(crate) age: i64,
     /// Percent left, milliseconds to the reset, whether it gates.
-    windows: Vec<(Option<f64>, Option<i64>, bool)>,
-    balance: Option<f64>,
+    pub(crate) windows: Vec<(Option<f64>, Option<i64>, bool)>,
+    pub(crate) balance: Option<f64>,
 }
 
 impl ReadingSpec {
