@@ -138,7 +138,9 @@ fn a_quota_reset_changes_the_order_by_itself() {
     let mut world = World::new(&Policy::of(&["quota reset"]), &accounts);
     let windows = vec![(Some(50.0), Some(2_000), true)];
     world.apply(&Op::ObserveQuota(0, ReadingSpec { age: 0, windows, balance: None }));
-    world.apply(&Op::Select(AskSpec { excluded: vec![0], ..costly(0) }));
+    for excluded in [vec![0], vec![1], vec![0, 1]] {
+        world.apply(&Op::Turn(AskSpec { excluded, ..costly(0) }));
+    }
     world.apply(&Op::Tick(Step::By(2_000)));
     world.apply(&Op::Select(costly(0)));
 }
