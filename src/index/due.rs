@@ -89,3 +89,6 @@ impl Deadlines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

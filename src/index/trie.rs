@@ -248,7 +248,7 @@ impl<S: Summary> Node<S> {
 
 /// The index at a place of an order.
 fn nibble(order: u64, place: usize) -> usize {
-    (order >> (place * 4)) as usize & 15
+    (order >> (place * 4) & 15) as usize
 }
 
 /// An order without the index at a place.
@@ -531,3 +531,6 @@ fn among(numbers: &[u32], range: Range, digit: u32) -> &[u32] {
     let count = from.iter().take_while(|&&number| range.holds(number, digit)).count();
     &from[..count]
 }
+
+#[cfg(test)]
+mod tests;

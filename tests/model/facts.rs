@@ -94,6 +94,8 @@ pub(crate) struct Reading {
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) serial: Serial,
+    /// One more than that of the account that was the last when it came, 0 in an empty pool.
+    pub(crate) number: u32,
     pub(crate) id: AccountId,
     pub(crate) added_at: Timestamp,
     pub(crate) plan: Plan,

@@ -13,6 +13,7 @@ mod naive;
 mod ops;
 mod properties;
 mod rules;
+mod scale;
 mod stickiness;
 mod world;
 

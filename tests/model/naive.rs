@@ -3,7 +3,7 @@
 //! Every operation first moves the time on (`advance`), so that whatever time alone changes has
 //! happened; a question clones the model, moves the clone and looks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use account_pool::config::Backoff;
 use account_pool::{
@@ -43,8 +43,8 @@ pub(crate) struct Model {
     pub(crate) config: Config,
     /// In the order of insertion.
     pub(crate) accounts: Vec<Member>,
-    /// Live blocks made by upstreams of accounts that were removed.
-    departed: BTreeMap<AccountId, Vec<Block>>,
+    /// Live blocks made by upstreams of accounts that were removed, the last one last.
+    departed: Vec<(AccountId, Vec<Block>)>,
     /// Longest silent first.
     pub(crate) leases: Vec<Lease>,
     /// Least recently used first.
@@ -80,7 +80,7 @@ impl Model {
         Self {
             config,
             accounts: Vec::new(),
-            departed: BTreeMap::new(),
+            departed: Vec::new(),
             leases: Vec::new(),
             bindings: Vec::new(),
             stats,
@@ -104,11 +104,13 @@ impl Model {
     }
 
     pub(crate) fn member(&self, serial: Serial) -> Option<&Member> {
-        self.accounts.iter().find(|member| member.serial == serial)
+        let index = self.accounts.binary_search_by_key(&serial, |member| member.serial).ok()?;
+        Some(&self.accounts[index])
     }
 
     fn member_mut(&mut self, serial: Serial) -> Option<&mut Member> {
-        self.accounts.iter_mut().find(|member| member.serial == serial)
+        let index = self.accounts.binary_search_by_key(&serial, |member| member.serial).ok()?;
+        Some(&mut self.accounts[index])
     }
 
     pub(crate) fn find(&self, account: &str) -> Option<&Member> {
@@ -764,8 +766,10 @@ impl Model {
         let (last_used, turn) = self.entry(&id);
         let serial = self.next_serial;
         self.next_serial += 1;
+        let number = self.accounts.last().map_or(0, |last| last.number + 1);
         let member = Member {
             serial,
+            number,
             id: id.clone(),
             added_at: self.now,
             plan: declared.plan.clone(),
@@ -787,10 +791,10 @@ impl Model {
             usage: UsageTotals::default(),
         };
         self.accounts.push(member);
-        for block in self.departed.remove(&id).unwrap_or_default() {
-            if self.now < block.until {
-                self.merge(serial, block);
-            }
+        if let Some(index) = self.departed.iter().position(|(gone, _)| *gone == id) {
+            let (_, mut blocks) = self.departed.remove(index);
+            blocks.retain(|block| self.now < block.until);
+            blocks.into_iter().for_each(|block| self.merge(serial, block));
         }
         Ok(())
     }
@@ -824,7 +828,9 @@ impl Model {
         let mut gone = self.accounts.remove(index);
         gone.blocks.retain(|block| block.upstream && self.now < block.until);
         if !gone.blocks.is_empty() {
-            self.departed.insert(gone.id, gone.blocks);
+            self.departed.push((gone.id, gone.blocks));
+            let surplus = self.departed.len().saturating_sub(MAX_DEPARTED);
+            self.departed.drain(..surplus);
         }
         true
     }
@@ -1086,6 +1092,9 @@ fn extend(streak: &mut Streak, window: Millis, now: Timestamp) {
     streak.count = if joins { streak.count + 1 } else { 1 };
     streak.last = Some(now);
 }
+
+/// How many removed accounts are remembered.
+const MAX_DEPARTED: usize = 1_024;
 
 /// What a single taking counts at most.
 const LARGEST: u64 = u64::MAX >> 20;

@@ -20,7 +20,7 @@ use proptest::sample::select;
 
 use crate::naive::Declared;
 
-const fn ms(millis: u64) -> Millis {
+pub(crate) const fn ms(millis: u64) -> Millis {
     Millis::new(millis)
 }
 
@@ -152,7 +152,7 @@ const TWEAKS: &[(&str, Change)] = &[
     ("reference", |c| *c = Config::windsurf()),
 ];
 
-fn limit(callers: u32, refuse: bool) -> Option<BindingLimit> {
+pub(crate) fn limit(callers: u32, refuse: bool) -> Option<BindingLimit> {
     Some(BindingLimit { callers, refuse })
 }
 
@@ -160,7 +160,7 @@ fn backoff(base: u64, factor: f64, cap: u64) -> Backoff {
     Backoff { base: ms(base), factor, cap: ms(cap) }
 }
 
-fn tiny() -> Config {
+pub(crate) fn tiny() -> Config {
     let mut config = Config::default();
     config.sticky.time_to_idle = ms(200);
     config.sticky.cache_lifetime = ms(80);
@@ -283,10 +283,10 @@ pub(crate) enum Op {
 /// A quota reading, its instants relative to the clock.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadingSpec {
-    age: i64,
+    pub(crate) age: i64,
     /// Percent left, milliseconds to the reset, whether it gates.
-    windows: Vec<(Option<f64>, Option<i64>, bool)>,
-    balance: Option<f64>,
+    pub(crate) windows: Vec<(Option<f64>, Option<i64>, bool)>,
+    pub(crate) balance: Option<f64>,
 }
 
 impl ReadingSpec {
@@ -482,7 +482,7 @@ fn usage() -> impl Strategy<Value = Usage> {
     })
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         24 => Just(Outcome::success()),
         4 => usage().prop_map(|usage| Outcome::Success { usage }),
@@ -500,7 +500,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-fn reading() -> impl Strategy<Value = ReadingSpec> {
+pub(crate) fn reading() -> impl Strategy<Value = ReadingSpec> {
     let percents = [0.0, 0.0, 3.0, 20.0, 49.9, 50.0, 100.0, 300.0, -5.0, f64::NAN, f64::INFINITY];
     let left = proptest::option::weighted(0.9, select(percents.to_vec()));
     let reset = proptest::option::weighted(0.5, select(&[-5_i64, 0, 1, 20, 60, 1_500, 90_000][..]));
@@ -510,7 +510,7 @@ fn reading() -> impl Strategy<Value = ReadingSpec> {
         .prop_map(|(age, windows, balance)| ReadingSpec { age, windows, balance })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let short = [0, 1, 2, 3, 5, 8, 10, 12, 15, 19, 20, 25, 30, 39, 40, 50, 60];
     let long = [100, 119, 120, 200, 1_000, 60_000, 900_000, 1_800_000, 4_000_000_000];
     prop_oneof![
@@ -529,7 +529,7 @@ fn block_scope() -> impl Strategy<Value = BlockScope> {
     ]
 }
 
-fn dimension() -> impl Strategy<Value = Dimension> {
+pub(crate) fn dimension() -> impl Strategy<Value = Dimension> {
     select(
         &[
             Dimension::Throttle,

@@ -1,5 +1,6 @@
 //! Who may serve, and who serves: filter, sort, scan.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use account_pool::config::{BindingLimit, Degraded, Recency, Shard, Term, Ties};
@@ -374,8 +375,7 @@ impl Model {
             Term::Tier => (u64::from(member.plan.tier.0), 8),
             Term::InFlight => (in_flight, 16),
             Term::WeightedInFlight => {
-                let thousandths = (member.plan.weight * 1_000.0).round().max(1.0);
-                ((in_flight as f64 * 256_000.0 / thousandths).floor() as u64, 20)
+                ((in_flight as f64 * 256_000.0 / thousandths(member)).floor() as u64, 20)
             }
             Term::Trouble => {
                 let buckets = self.trouble(member) / u64::from(self.config.health.bucket);
@@ -484,7 +484,7 @@ impl Model {
             eligible.partition(|member| member.plan.fallback_only);
         let chosen = if normal.is_empty() { reserves } else { normal };
         let caller = query.caller.as_ref();
-        match caller.and_then(|caller| nearest(caller, &chosen)) {
+        match caller.and_then(|caller| most_drawing(caller, &chosen)) {
             Some(member) => Ok(Choice { serial: member.serial, path: Path::Pin, tied: 1 }),
             None => self.by_rank(query),
         }
@@ -701,20 +701,58 @@ fn may_override(degraded: Degraded, dimension: Dimension) -> bool {
     }
 }
 
-/// The account to which a caller is drawn most: the smallest −log₂(hash) ÷ weight.
+/// Up to so many accounts draw a caller one against the other.
+const COMPARED: usize = 64;
+
+/// The account that draws a caller most among equally good ones. Too many are first cut down: from the highest hexadecimal
+/// digit of their numbers on, those that agree up to that digit form a part, and only the part
+/// that draws the caller most, all its members pulling together, stays.
 fn nearest<'a>(caller: &str, members: &[&'a Member]) -> Option<&'a Member> {
-    let distance = |member: &Member| {
-        let drawn = mix(hash(caller) ^ hash(member.id.as_str()));
-        let fraction = (drawn.max(1)) as f64 / 2.0_f64.powi(64);
-        -fraction.log2() / member.plan.weight
-    };
-    let mut sorted: Vec<&Member> = members.to_vec();
-    sorted.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
-    sorted.first().copied()
+    let mut left = members.to_vec();
+    for digit in (0..8).rev() {
+        if left.len() <= COMPARED {
+            break;
+        }
+        let mut parts: BTreeMap<u32, Vec<&Member>> = BTreeMap::new();
+        for member in left {
+            parts.entry(member.number >> (4 * digit)).or_default().push(member);
+        }
+        let parts = parts.into_iter().map(|(leading, part)| {
+            let weight = part.iter().map(|member| thousandths(member)).sum();
+            (distance(caller, mix((digit << 32) + u64::from(leading)), weight), part)
+        });
+        let drawn = parts.min_by(|(one, _), (other, _)| closer(*one, *other));
+        left = drawn.map(|(_, part)| part).unwrap_or_default();
+    }
+    most_drawing(caller, &left)
+}
+
+/// The account that draws a caller most, one against the other.
+fn most_drawing<'a>(caller: &str, members: &[&'a Member]) -> Option<&'a Member> {
+    let distance = |it: &Member| distance(caller, hash(it.id.as_str()), thousandths(it));
+    let members = members.iter().copied();
+    members.min_by(|one, other| closer(distance(one), distance(other)))
+}
+
+fn thousandths(member: &Member) -> f64 {
+    (member.plan.weight * 1_000.0).round().max(1.0)
+}
+
+/// −log₂(hash) ÷ weight, the logarithm rounded up to 24 binary places, and the hash.
+fn distance(caller: &str, of: u64, weight: f64) -> (f64, u64) {
+    let drawn = mix(hash(caller) ^ of);
+    let places = f64::from(1 << 24);
+    let logarithm = 64.0 - (drawn.max(1) as f64).log2();
+    ((logarithm * places).ceil() / weight, drawn)
+}
+
+/// The smaller distance first, then the larger hash.
+fn closer(one: (f64, u64), other: (f64, u64)) -> Ordering {
+    one.0.total_cmp(&other.0).then(other.1.cmp(&one.1))
 }
 
 /// The finalizer of splitmix64.
-fn mix(mut bits: u64) -> u64 {
+pub(crate) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

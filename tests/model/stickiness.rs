@@ -35,8 +35,14 @@ impl Model {
     /// Callers whose first account it is.
     pub(crate) fn bound(&self, serial: Serial) -> u32 {
         let live = self.bindings.iter().filter(|binding| !binding.lapsed);
-        let here = live.filter(|it| self.in_order(&it.trail).first() == Some(&serial));
+        let here = live.filter(|it| self.first(&it.trail) == Some(serial));
         u32::try_from(here.count()).unwrap()
+    }
+
+    fn first(&self, trail: &Trail) -> Option<Serial> {
+        let recent = trail.stops.first()?.0;
+        let home_first = self.config.sticky.order == Order::HomeFirst;
+        Some(if home_first { trail.home } else { recent })
     }
 
     /// The accounts of a trail in the order in which they are tried.

@@ -1,0 +1,56 @@
+//! Deadlines against a list of them.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::Deadlines;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(u32, Timestamp),
+    TakeDue(Timestamp),
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        1 => Just(Timestamp::MAX),
+        1 => Just(Timestamp::ZERO),
+        6 => (0_u64..30).prop_map(Timestamp::from_millis),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = prop_oneof![3 => 0_u32..20, 2 => 0_u32..300, 1 => 0_u32..5_000];
+    prop_oneof![
+        6 => (place, instant()).prop_map(|(place, deadline)| Step::Set(place, deadline)),
+        1 => (0_u64..30).prop_map(|now| Step::TakeDue(Timestamp::from_millis(now))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn deadlines_are_those_of_the_list(steps in vec(step(), 1..200)) {
+        let mut deadlines = Deadlines::default();
+        let mut list = vec![Timestamp::MAX; 5_000];
+        for step in steps {
+            match step {
+                Step::Set(place, deadline) => {
+                    deadlines.set(place, deadline);
+                    list[place as usize] = deadline;
+                }
+                Step::TakeDue(now) => {
+                    let mut taken = vec![u32::MAX];
+                    deadlines.take_due(now, &mut taken);
+                    let due = (0_u32..).zip(&list).filter(|(_, deadline)| **deadline <= now);
+                    let due: Vec<u32> = due.map(|(place, _)| place).collect();
+                    prop_assert_eq!(&taken[1..], due.as_slice());
+                    due.iter().for_each(|&place| list[place as usize] = Timestamp::MAX);
+                }
+            }
+            prop_assert_eq!(Some(deadlines.first()), list.iter().copied().min());
+        }
+    }
+}
