@@ -27,7 +27,7 @@ const BINDING: usize = 176;
 /// in here too.
 const BINDING_BUCKET: usize = 10;
 /// What a pool takes besides.
-const POOL: usize = 40 * 1_024;
+const POOL: usize = 48 * 1_024;
 
 /// The most bytes that so many accounts and bindings take.
 fn formula(accounts: usize, bindings: usize) -> usize {
