@@ -120,10 +120,18 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
+        let Some((key, tenant)) = lease.binding.filter(|_| self.is_in_service(lease.slot, now))
+        else {
+            return;
+        };
+        if self.config.sticky.is_on()
+            && let Some(binding) = self.bindings.serves_again(&key, lease.slot, now)
+        {
+            binding.usage.add(usage);
+            return;
+        }
         let query = Query::of_lease(lease, &self.names);
-        if let Some((key, tenant)) = lease.binding
-            && self.is_in_service(lease.slot, now)
-            && self.bind_key(key, tenant, lease.slot, &query, now)
+        if self.bind_key(key, tenant, lease.slot, &query, now)
             && let Some(binding) = self.bindings.peek_mut(&key)
         {
             binding.usage.add(usage);
@@ -156,12 +164,6 @@ impl Scheduler {
         let returns = self.bindings.is_lapsed(&key);
         if returns {
             self.drop_binding(&key);
-        }
-        if let Some(binding) = self.bindings.peek_mut(&key)
-            && binding.trail.serves_again(slot, now)
-        {
-            self.bindings.refresh(&key, now);
-            return true;
         }
         let policy = &self.config.sticky;
         let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);

@@ -136,6 +136,26 @@ impl Bindings {
         }
     }
 
+    /// Notes that the only account of a binding has served again, which makes the binding the most
+    /// recently used; `None`, and nothing noted, when that is not what the key has.
+    pub(crate) fn serves_again(
+        &mut self,
+        key: &BindingKey,
+        slot: Slot,
+        now: Timestamp,
+    ) -> Option<&mut Binding> {
+        let node = self.find(key)?;
+        let place = &mut self.nodes[node as usize];
+        let binding = place.binding.as_mut().filter(|_| !place.lapsed)?;
+        if !binding.trail.serves_again(slot, now) {
+            return None;
+        }
+        binding.last_used = now;
+        self.unlink(node);
+        self.append(node);
+        self.nodes[node as usize].binding.as_mut()
+    }
+
     /// Removes the binding of `key`.
     pub(crate) fn remove(&mut self, key: &BindingKey) -> Option<Binding> {
         let nodes = &self.nodes;
