@@ -1,1 +1,3 @@
 //! A gateway on `account-pool`.
+
+pub mod status;
