@@ -11,7 +11,16 @@ use sha2::{Digest, Sha256};
 
 const DOCUMENT: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/style.css");
-const SCRIPT: &str = include_str!("page/script.js");
+/// One script in parts, the later ones on the earlier ones.
+const SCRIPT: &str = concat!(
+    include_str!("page/pool.js"),
+    include_str!("page/words.js"),
+    include_str!("page/accounts.js"),
+    include_str!("page/panels.js"),
+    include_str!("page/explain.js"),
+    include_str!("page/admin.js"),
+    include_str!("page/feed.js"),
+);
 
 /// The document with its parts in their places.
 static PAGE: LazyLock<String> =
