@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use account_pool::{AccountId, Event, Millis, OutcomeKind, Reason, Timestamp};
+use account_pool::{AccountId, Event, Millis, OutcomeKind, Reason, Scope, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ pub struct RecentEvent {
     pub kind: EventKind,
     /// The account, if it concerns a single one.
     pub account: Option<AccountId>,
+    /// Whether a block is of the whole account, or of one of its models or selectors.
+    pub scope: Option<Scope>,
     /// Why: of a block its reason, of a refusal the reason that kept most accounts away, of a
     /// failure its outcome.
     pub reason: Option<&'static str>,
@@ -46,7 +48,7 @@ impl RecentEvent {
 pub enum EventKind {
     /// No account could serve a request.
     Refused,
-    /// A request failed on an account.
+    /// A request failed on an account, in a way that sets no cooldown at once.
     Failed,
     /// A silent lease was freed.
     Reaped,
@@ -86,7 +88,7 @@ pub(super) struct Recent {
 
 #[derive(Default)]
 struct Log {
-    /// The oldest first.
+    /// The one that happened longest ago first.
     events: VecDeque<RecentEvent>,
     next_id: u64,
     revision: u64,
@@ -96,8 +98,6 @@ struct Log {
 impl Recent {
     /// The most events kept.
     pub(super) const CAPACITY: usize = 100;
-    /// How far back to look for the same event.
-    const REACH: usize = 12;
     /// The longest time between two that count as one.
     const PAUSE: Millis = Millis::from_secs(10);
 
@@ -131,19 +131,20 @@ impl Recent {
         let mut log = self.log.lock();
         log.revision += 1;
         let revision = log.revision;
-        let same = log.events.iter_mut().rev().take(Self::REACH).find(|event| noted.is(event, at));
-        if let Some(event) = same {
+        let same = log.events.iter().rposition(|event| noted.is(event, at));
+        if let Some(mut event) = same.and_then(|index| log.events.remove(index)) {
             event.count += 1;
             event.at = event.at.max(at);
             event.until = noted.until.or(event.until);
             event.revision = revision;
+            log.events.push_back(event);
             return;
         }
         if log.events.len() == Self::CAPACITY {
             log.events.pop_front();
         }
         log.next_id += 1;
-        let Noted { kind, account, reason, until } = noted;
+        let Noted { kind, account, scope, reason, until } = noted;
         let id = log.next_id;
         log.events.push_back(RecentEvent {
             id,
@@ -151,6 +152,7 @@ impl Recent {
             count: 1,
             kind,
             account,
+            scope,
             reason,
             until,
             revision,
@@ -162,13 +164,14 @@ impl Recent {
 struct Noted {
     kind: EventKind,
     account: Option<AccountId>,
+    scope: Option<Scope>,
     reason: Option<&'static str>,
     until: Option<Timestamp>,
 }
 
 impl Noted {
     fn new(kind: EventKind) -> Self {
-        Self { kind, account: None, reason: None, until: None }
+        Self { kind, account: None, scope: None, reason: None, until: None }
     }
 
     /// What is worth a look; `None` for what happens with every request.
@@ -187,7 +190,8 @@ impl Noted {
                 Self { reason: Some(outcome.as_str()), ..on(EventKind::Failed, account) }
             }
             Event::Reaped { account } => on(EventKind::Reaped, account),
-            Event::Blocked { account, dimension, until, .. } => Self {
+            Event::Blocked { account, scope, dimension, until } => Self {
+                scope: Some(*scope),
                 reason: Some(dimension.reason().as_str()),
                 until: Some(*until),
                 ..on(EventKind::Blocked, account)
@@ -210,12 +214,14 @@ impl Noted {
     fn is(&self, event: &RecentEvent, at: Timestamp) -> bool {
         event.kind == self.kind
             && event.account == self.account
+            && event.scope == self.scope
             && event.reason == self.reason
             && at.since(event.at) <= Recent::PAUSE
     }
 }
 
-/// Whether the account is to blame, rather than the client or nobody.
+/// Whether it is the only sign of a failure: limits and rejected credentials show as blocks.
 fn is_failure(outcome: OutcomeKind) -> bool {
-    !matches!(outcome, OutcomeKind::Success | OutcomeKind::ClientFault | OutcomeKind::Cancelled)
+    use OutcomeKind::{BanSignal, Internal, Network, Timeout};
+    matches!(outcome, BanSignal | Internal | Network | Timeout)
 }

@@ -97,7 +97,7 @@ function grounds(account) {
   const line = (text, until, className = '') => {
     lines.push(make('li', className, make('span', '', text), until ? countdown(until) : ''));
   };
-  if (account.breaker.open) line('after errors in a row', account.breaker.open.until);
+  if (account.breaker.open) line('errors in a row; probe in', account.breaker.open.until);
   if (account.breaker === 'half_open') line('letting a probe pass');
   const whole = account.blocks.filter((block) => block.scope === 'account');
   const parts = account.blocks.filter((block) => block.scope !== 'account');

@@ -8,7 +8,7 @@ const ACTIONS = {
   undrain: ['End drain', 'It takes new conversations again.'],
   'maintenance-on': ['Maintenance', 'It serves nobody until the maintenance ends. Requests under way go on.'],
   'maintenance-off': ['End maintenance', 'It serves again.'],
-  clear: ['Clear blocks', 'All its cooldowns end now. If their causes last, the next requests fail.'],
+  clear: ['Clear', 'All its cooldowns end now. If their causes last, the next requests fail.'],
 };
 
 function recall() {
@@ -76,7 +76,7 @@ let pending = null;
 function confirmAction(action, account) {
   pending = { action, account };
   const [name, text] = ACTIONS[action];
-  say(byId('confirm-title'), `${name}?`);
+  say(byId('confirm-title'), action === 'clear' ? 'Clear all blocks?' : `${name}?`);
   say(byId('confirm-account'), account);
   say(byId('confirm-text'), text);
   say(byId('confirm-do'), name);

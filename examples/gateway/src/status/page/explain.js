@@ -70,10 +70,12 @@ function verdict({ selected, refused }, at, hasCaller) {
 function tally(accounts) {
   const counts = new Map();
   for (const { rejection, tied } of accounts) {
-    const label = rejection ? reason(rejection.reason) : tied ? 'equally good' : 'eligible';
+    const label = rejection ? reason(rejection.reason) : tied ? 'best' : 'eligible';
     counts.set(label, (counts.get(label) ?? 0) + 1);
   }
-  return [...counts].map(([label, count]) => `${count} ${label}`).join(' · ');
+  const place = (label) => ['best', 'eligible'].indexOf(label) + 1 || 3;
+  const sorted = [...counts].sort(([a, most], [b, more]) => place(a) - place(b) || more - most);
+  return sorted.map(([label, count]) => `${count} ${label}`).join(' · ');
 }
 
 /** Smaller comes first: the chosen one, the conversation's, the best, the others, the rejected. */
@@ -93,7 +95,7 @@ function explained({ account, rejection, rank, tied, trail }, chosen, best, at) 
     [says, tone] = ['Kept away', 'cooling'];
     grounds.push(reason(rejection.reason) + lift(rejection.lift, at));
   } else if (tied) {
-    says = 'Equally good';
+    says = 'As good';
   } else if (best) {
     grounds.push(behind(rank, best));
   }

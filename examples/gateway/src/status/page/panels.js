@@ -18,18 +18,17 @@ const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 function paintFigures() {
   const { in_flight: held, waiting, counters } = pool.summary;
-  const { sticky, selected, refused, cached_share: cached, usage } = counters;
+  const { sticky, selected, refused, cached_share: cached } = counters;
   const perSecond = rate();
   const found = sticky.hits + sticky.warm_hits + sticky.cold_moves + sticky.refusals + sticky.waits;
   const total = sum(Object.values(selected));
   figures([
     ['In flight', amount(held)],
     ['Waiting', amount(waiting)],
-    ['Selections', perSecond == null ? amount(total) : perSecond.toFixed(perSecond < 10 ? 1 : 0), perSecond == null ? '' : '/ s'],
-    ['Stayed on account', found ? percent(sticky.hits / found) : '–', found ? `of ${amount(found)}` : ''],
+    ['Selections', perSecond == null ? '–' : perSecond.toFixed(perSecond < 10 ? 1 : 0), perSecond == null ? '' : '/ s'],
+    ['Sticky hits', found ? percent(sticky.hits / found) : '–', found ? `of ${amount(found)}` : ''],
     ['Read from cache', cached == null ? '–' : percent(cached), cached == null ? '' : 'of input'],
-    ['Refused', amount(refused), total + refused ? share(refused, total + refused) : ''],
-    ['Tokens', amount(usage.billable)],
+    ['Refused', amount(refused), refused ? share(refused, total + refused) : ''],
   ]);
   byId('drought').hidden = !pool.summary.drought;
 }
@@ -52,21 +51,33 @@ function figures(rows) {
   });
 }
 
+const LOOK_UPS = {
+  hits: 'stayed on their account',
+  warm_hits: 'went to another warm account',
+  cold_moves: 'moved to a cold account',
+  refusals: 'refused',
+  waits: 'advised to wait',
+  misses: 'not bound yet',
+  creates: 'newly bound',
+  expiries: 'lapsed',
+  evictions: 'gave way to others',
+};
+
 const TABLES = [
   ['Selections by path', (it) => it.selected],
-  ['Conversations', (it) => it.sticky],
-  ['Refusals by reason', (it) => it.refused_by_reason],
+  ['Conversations', (it) => it.sticky, (name) => LOOK_UPS[name] ?? plain(name)],
+  ['Refusals by reason', (it) => it.refused_by_reason, reason],
   ['Outcomes', (it) => it.outcomes],
   ['Tokens', ({ usage: { input, output, cache_read, cache_write } }) => ({ input, output, cache_read, cache_write })],
   ['Leases', ({ settled, reaped, refunded, waits }) => ({ settled, reaped, refunded, 'advised to wait': waits })],
 ];
 
 function paintCounters() {
-  byId('tables').replaceChildren(...TABLES.flatMap(([title, pick]) => {
+  byId('tables').replaceChildren(...TABLES.flatMap(([title, pick, word = plain]) => {
     const rows = Object.entries(pick(pool.summary.counters)).filter(([, count]) => count > 0);
     if (!rows.length) return [];
     const body = make('tbody', '', ...rows.map(([name, count]) => {
-      const head = make('th', '', title.startsWith('Refusals') ? reason(name) : plain(name));
+      const head = make('th', '', word(name));
       head.scope = 'row';
       return make('tr', '', head, make('td', '', count.toLocaleString()));
     }));
@@ -74,11 +85,13 @@ function paintCounters() {
   }));
 }
 
+const AWAY = { model: ' is away for a model', selector: ' is away for a selector' };
+
 const EVENTS = {
   refused: (it) => ['Refused a request', it.reason ? `: ${reason(it.reason)}` : ''],
   failed: (it) => [it, ` ${OUTCOMES[it.reason] ?? `failed: ${plain(it.reason)}`}`],
   reaped: (it) => ['A silent request on ', it, ' was given up'],
-  blocked: (it) => [it, ` is away: ${reason(it.reason)}`],
+  blocked: (it) => [it, `${AWAY[it.scope] ?? ' is away'}: ${reason(it.reason)}`],
   unblocked: (it) => [it, ` is back: no longer ${reason(it.reason)}`],
   breaker_opened: (it) => ['Breaker of ', it, ' opened'],
   breaker_half_open: (it) => ['Breaker of ', it, ' lets a probe pass'],

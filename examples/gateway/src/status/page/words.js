@@ -63,12 +63,7 @@ const REASONS = {
 };
 
 const OUTCOMES = {
-  rate_limited: 'was throttled',
-  quota_exhausted: 'ran out of quota',
-  overloaded: 'was overloaded',
   internal: 'answered with an internal error',
-  auth_failed: 'rejected its credential',
-  dead_token: 'has a dead credential',
   ban_signal: 'showed signs of a ban',
   network: 'could not be reached',
   timeout: 'timed out',
