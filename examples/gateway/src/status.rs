@@ -14,21 +14,24 @@
 //!
 //! **Health.** Liveness never looks at the accounts: a restart mends no quota. Readiness asks the
 //! pool whether an anonymous request that names no model would be served. Full accounts count as
-//! ready, since they free themselves; a drought is told in the body and changes no status, since
+//! ready, since they free themselves, and so does a throttled pool that serves all the same
+//! ([`account_pool::Path::Degraded`]); a drought is told in the body and changes no status, since
 //! an account with little quota left still serves.
 //!
 //! **Administration.** A request names its account in a JSON body, `{"account": "…"}`, so that ids
 //! of any form pass, and carries `Authorization: Bearer <token>`. No cookie authenticates anything,
 //! so another site's page can do nothing. Without a configured token these routes do not exist.
 //!
-//! **Cost.** What watchers see is read account by account, so that selections wait for one account
-//! at most, never for all; the numbers of different accounts may be some microseconds apart.
-//! However many watch, one task reads the pool, once a second, and only while somebody watches. A
-//! slow watcher skips states and is sent a whole one then, so none piles up.
+//! **Cost.** What watchers see is read account by account, so that the pool is never held for all
+//! of them, but for a short count that tells a drought; the numbers of different accounts may be
+//! some microseconds apart. However many watch, one task reads the pool, once a second, and only
+//! while somebody watches. A slow watcher skips states and is sent a whole one then, so none piles
+//! up. An explanation holds the pool until every account has its verdict.
 //!
-//! **Privacy.** Callers' keys are digested for a look-up and go nowhere else; payloads are never
-//! touched. A key in the query of `/explain` is part of the request's address: keep addresses with
-//! their queries out of access logs.
+//! **Privacy.** Whoever reaches these routes may read them, names of accounts included. Callers'
+//! keys are digested for a look-up and go nowhere else; payloads are never touched. A key in the
+//! query of `/explain` is part of the request's address: keep addresses with their queries out of
+//! access logs.
 
 mod admin;
 mod events;
@@ -225,32 +228,33 @@ async fn explain<T: Send + Sync + 'static>(
 }
 
 /// The body of `/healthz` and `/readyz`.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Health {
     status: &'static str,
-    drought: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drought: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_secs: Option<u64>,
 }
 
-async fn healthz<T: Send + Sync + 'static>(
-    State(host): State<Arc<Host<T>>>,
-) -> Result<impl IntoResponse, Failed> {
-    let drought = host.look(|host| host.pool.drought()).await?;
-    Ok((UNCACHED, Json(Health { status: "ok", drought, retry_after_secs: None })))
+async fn healthz() -> impl IntoResponse {
+    (UNCACHED, Json(Health { status: "ok", ..Health::default() }))
 }
 
 async fn readyz<T: Send + Sync + 'static>(
     State(host): State<Arc<Host<T>>>,
-) -> Result<Response, Failed> {
+) -> Result<impl IntoResponse, Failed> {
     let look = |host: &Host<T>| (host.pool.preview(&Request::new()), host.pool.drought());
     let (answer, drought) = host.look(look).await?;
-    let refusal = answer.err().filter(|refusal| !refusal.is_load_only());
-    let Some(refusal) = refusal else {
-        let health = Health { status: "ready", drought, retry_after_secs: None };
-        return Ok((UNCACHED, Json(health)).into_response());
+    let (code, mut health) = match answer {
+        Err(refusal) if !refusal.is_load_only() => {
+            let retry_after_secs = refusal.retry_after().map(Millis::as_secs_ceil);
+            let status = "no account can serve";
+            let health = Health { status, retry_after_secs, ..Health::default() };
+            (StatusCode::SERVICE_UNAVAILABLE, health)
+        }
+        _ => (StatusCode::OK, Health { status: "ready", ..Health::default() }),
     };
-    let retry_after_secs = refusal.retry_after().map(Millis::as_secs_ceil);
-    let health = Health { status: "no account can serve", drought, retry_after_secs };
-    Ok((StatusCode::SERVICE_UNAVAILABLE, UNCACHED, Json(health)).into_response())
+    health.drought = Some(drought);
+    Ok((code, UNCACHED, Json(health)))
 }

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
 
 use super::events::RecentEvent;
 use super::view::{AccountStatus, PoolStatus, Summary};
@@ -70,7 +69,6 @@ struct Watcher {
     newest: watch::Receiver<Newest>,
     /// The number of the state sent last.
     sent: Option<u64>,
-    shutdown: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
@@ -79,12 +77,7 @@ pub(super) async fn events<T: Send + Sync + 'static>(State(host): State<Arc<Host
     let Ok(place) = Arc::clone(&host.feed.places).try_acquire_owned() else {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch already: try again later");
     };
-    let watcher = Watcher {
-        newest: subscribe(&host),
-        sent: None,
-        shutdown: host.options.shutdown.clone(),
-        _place: place,
-    };
+    let watcher = Watcher { newest: subscribe(&host), sent: None, _place: place };
     // Proxies that gather a response before they pass it on would hold the stream back.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
@@ -105,7 +98,8 @@ fn subscribe<T: Send + Sync + 'static>(host: &Arc<Host<T>>) -> watch::Receiver<N
     newest
 }
 
-/// Reads the pool once per period, until nobody watches any more.
+/// Reads the pool once per period, until nobody watches any more or the host shuts down; then
+/// those who still watch hear the end.
 async fn read<T: Send + Sync + 'static>(host: Arc<Host<T>>, sender: Arc<watch::Sender<Newest>>) {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -185,13 +179,10 @@ impl Watcher {
         })
     }
 
-    /// The newest state, once there is one that was not sent; `None` at the end.
+    /// The newest state, once there is one that was not sent; `None` when no more are read.
     async fn next(&mut self) -> Option<Arc<Frame>> {
         loop {
-            tokio::select! {
-                changed = self.newest.changed() => changed.ok()?,
-                () = self.shutdown.cancelled() => return None,
-            }
+            self.newest.changed().await.ok()?;
             let newest = self.newest.borrow_and_update().clone();
             if newest.is_some() {
                 return newest;
