@@ -2,6 +2,7 @@
 
 const PAGE = matchMedia('(max-width: 560px)').matches ? 24 : 60;
 const view = { condition: 'all', filter: '', order: 'trouble', limit: PAGE };
+const LOW_QUOTA = 15;
 const tiles = new Map();
 const dirty = new Set();
 
@@ -97,18 +98,27 @@ function grounds(account) {
   const line = (text, until, className = '') => {
     lines.push(make('li', className, make('span', '', text), until ? countdown(until) : ''));
   };
-  if (account.breaker.open) line('errors in a row; probe in', account.breaker.open.until);
+  if (account.breaker.open) line('errors; probe in', account.breaker.open.until);
   if (account.breaker === 'half_open') line('letting a probe pass');
   const whole = account.blocks.filter((block) => block.scope === 'account');
   const parts = account.blocks.filter((block) => block.scope !== 'account');
   for (const block of whole) line(blockText(block), block.until);
   for (const block of parts.slice(0, 2)) line(blockText(block), block.until, 'part');
   if (parts.length > 2) line(`and ${parts.length - 2} more models`, 0, 'part');
+  for (const window of account.quota.windows) {
+    const isLow = isKnown(window) && window.remaining <= LOW_QUOTA && window.reset != null;
+    if (isLow && !whole.length) line('quota low; renewed in', window.reset, 'part');
+  }
   if (account.draining) {
     const idle = account.in_flight === 0 && account.bound === 0;
     line(idle ? 'drained: nothing is left on it' : 'takes no new conversations');
   }
   return lines;
+}
+
+/** A reading says nothing any more once its window was renewed. */
+function isKnown({ remaining, reset }) {
+  return remaining != null && (reset == null || reset > poolNow());
 }
 
 function blockText(block) {
@@ -135,9 +145,8 @@ function meters(account) {
   account.requests.forEach((it) => window('req', it));
   if (account.tokens) window('tok', account.tokens);
   account.quota.windows.forEach(({ remaining, reset, gates }) => {
-    if (remaining == null || (reset != null && reset <= poolNow())) return;
-    const renewed = reset == null ? '' : ` · ${span(reset - poolNow())}`;
-    row(gates ? 'quota' : 'soft quota', 1 - remaining / 100, `${Math.round(remaining)}% left${renewed}`);
+    if (!isKnown({ remaining, reset })) return;
+    row(gates ? 'quota' : 'soft quota', 1 - remaining / 100, `${Math.round(remaining)}% left`);
   });
   return rows;
 }
