@@ -9,6 +9,7 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
+use futures_util::StreamExt;
 use http::StatusCode;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -18,13 +19,13 @@ use crate::fault::Fault;
 use crate::forward::{Means, forward};
 use crate::gateway::Shared;
 use crate::intake;
-use crate::request_id;
+use crate::{request_id, server};
 
 /// All routes of the gateway.
 pub(crate) fn router(
     shared: &Arc<Shared>,
-    _admin_token: Option<&str>,
-    _stopping: &watch::Receiver<bool>,
+    admin_token: Option<&str>,
+    stopping: &watch::Receiver<bool>,
 ) -> Router {
     let proxy = Router::new()
         .route("/v1/chat/completions", passes(Api::OpenAi))
@@ -37,8 +38,27 @@ pub(crate) fn router(
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .with_state(Arc::clone(shared));
-    // The status page's routes are merged here; they take precedence over the fallback.
-    proxy.layer(middleware::from_fn(named))
+    proxy.merge(pages(shared, admin_token, stopping)).layer(middleware::from_fn(named))
+}
+
+/// The routes for people and monitors rather than for clients: the place for a status page. What
+/// it streams ends when the gateway stops, so that an open page does not hold it up.
+fn pages(
+    _shared: &Arc<Shared>,
+    _admin_token: Option<&str>,
+    stopping: &watch::Receiver<bool>,
+) -> Router {
+    let stopping = stopping.clone();
+    Router::new().layer(middleware::map_response(move |response: Response| {
+        let stopping = stopping.clone();
+        async move { response.map(|body| until_told(body, stopping)) }
+    }))
+}
+
+/// A body that ends, at the latest, when the gateway stops.
+fn until_told(body: Body, mut stopping: watch::Receiver<bool>) -> Body {
+    let told = Box::pin(async move { server::told(&mut stopping).await });
+    Body::from_stream(body.into_data_stream().take_until(told))
 }
 
 fn passes(api: Api) -> MethodRouter<Arc<Shared>> {
@@ -116,4 +136,28 @@ async fn named(request: Request, next: Next) -> Response {
         response.headers_mut().insert(request_id::HEADER, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::{Body, Bytes};
+    use futures_util::{StreamExt, stream};
+    use http_body_util::BodyExt;
+    use tokio::sync::watch;
+
+    use super::until_told;
+
+    #[tokio::test]
+    async fn an_endless_page_ends_when_the_gateway_stops() {
+        let first = stream::once(async { Ok::<_, Infallible>(Bytes::from("first")) });
+        let endless = Body::from_stream(first.chain(stream::pending()));
+        let stopping = watch::Sender::new(false);
+        let mut body = until_told(endless, stopping.subscribe());
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "first");
+        stopping.send_replace(true);
+        assert!(body.frame().await.is_none());
+    }
 }

@@ -131,9 +131,8 @@ impl Gateway {
         &self.shared.pool
     }
 
-    /// Follows another configuration, without losing state. `[state]`, `[admin]`,
-    /// `[upstream] connect_timeout_ms`, `max_header_bytes` and `[server]`'s `listen`,
-    /// `max_header_bytes` past fourfold and `shutdown_timeout_ms` are read at start only.
+    /// Follows another configuration, without losing state. What the sample says is read at start
+    /// only is not looked at.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            accounts: 4,
+            accounts: 6,
             conversations: 24,
             rounds: 8,
             seed: 1,
