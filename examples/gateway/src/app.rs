@@ -121,7 +121,9 @@ async fn answer(
 
 async fn unknown_path(request: Request) -> Response {
     let api = Api::of_path(request.uri(), request.headers());
-    let message = "there is nothing at this path: see the README for those that are served";
+    let message = "there is nothing at this path; served are /v1/chat/completions, /v1/responses, \
+                   /v1/messages, /v1/models and \
+                   /v1beta/models/{model}:generateContent and :streamGenerateContent";
     Fault::new(StatusCode::NOT_FOUND, "unknown_path", message).answer(api)
 }
 

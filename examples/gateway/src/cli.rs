@@ -114,6 +114,16 @@ pub(crate) fn invitation(address: SocketAddr) -> String {
     )
 }
 
+/// What is about to be shown.
+pub(crate) fn introduction(options: &Options) -> String {
+    let Options { accounts, conversations, rounds, throttle_percent, .. } = options;
+    format!(
+        "An imitation of three providers in this process, {accounts} accounts each, which throttles \
+         {throttle_percent} % of\nall questions; a gateway in front of it; {conversations} \
+         conversations of {rounds} turns through the gateway.\n"
+    )
+}
+
 /// Returns on SIGINT or SIGTERM.
 pub(crate) async fn interrupted() {
     #[cfg(unix)]

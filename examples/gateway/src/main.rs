@@ -44,6 +44,7 @@ async fn serve(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Er
 
 async fn show(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut options = arguments.options();
+    println!("{}", cli::introduction(&options));
     let mut display = Display::new();
     let shown = match demo::show::run(&options, &mut |progress| display.tell(progress)).await {
         // The usual port is taken: any other will do for a first look.
@@ -56,7 +57,7 @@ async fn show(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Err
         shown => shown?,
     };
     display.finish();
-    println!("{}", shown.report);
+    println!("\n{}", shown.report);
     if arguments.check {
         let complaints = shown.report.complaints();
         for complaint in &complaints {

@@ -34,6 +34,14 @@ pub struct Turn {
     pub account: String,
 }
 
+impl Turn {
+    /// Whether the client got its answer.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.status == Some(StatusCode::OK)
+    }
+}
+
 /// A client with its own key and one conversation.
 #[derive(Debug)]
 pub struct Conversation {

@@ -141,7 +141,8 @@ pub async fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Sh
 
     let dry = run_dry(options, &gateway, &upstream, tell).await;
     let in_flight = gateway.pool().in_flight();
-    let report = Report { sticky, contrast, dry, ran_dry_after: DRY_TURNS.1, in_flight };
+    let refused = upstream.refused();
+    let report = Report { sticky, contrast, dry, ran_dry_after: DRY_TURNS.1, refused, in_flight };
     Ok(Shown { gateway, upstream, report })
 }
 

@@ -31,7 +31,7 @@ pub(super) fn moves(turns: &[Turn]) -> usize {
 
 /// A line per round.
 pub(super) fn rounds(turns: &[Turn]) -> String {
-    let mut table = String::from("  round     written        read   hit share   accounts\n");
+    let mut table = String::from("  round     written        read  from cache   accounts\n");
     let last = turns.iter().map(|turn| turn.round).max().unwrap_or_default();
     for round in 1..=last {
         let of: Vec<Turn> = turns.iter().filter(|turn| turn.round == round).cloned().collect();
@@ -53,7 +53,9 @@ pub(super) fn conversation(turns: &[Turn], remark: impl Fn(&Turn) -> &'static st
     for turn in turns {
         let Turn { round, write, read, account, .. } = turn;
         let remark = remark(turn);
-        table += &format!("  {round:>5} {write:>11} {read:>11}   {account:<14}{remark}\n");
+        let line = format!("  {round:>5} {write:>11} {read:>11}   {account:<14}{remark}");
+        table += line.trim_end();
+        table.push('\n');
     }
     table
 }

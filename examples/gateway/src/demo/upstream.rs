@@ -6,6 +6,7 @@ mod answer;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub struct Behaviour {
     pub rpm: u64,
     /// Of a hundred questions, how many are throttled when they are first asked.
     pub throttle_percent: u64,
+    /// Of a hundred questions, how many meet an overload when they are first asked.
+    pub overload_percent: u64,
     /// How long a throttle lasts.
     pub throttle_secs: u64,
     /// How long a prompt cache keeps what nobody reads.
@@ -53,6 +56,7 @@ impl Default for Behaviour {
             accounts: 4,
             rpm: 120,
             throttle_percent: 3,
+            overload_percent: 1,
             throttle_secs: 1,
             cache_lifetime: Duration::from_secs(300),
         }
@@ -75,6 +79,8 @@ struct Demo {
     accounts: Mutex<BTreeMap<String, DemoAccount>>,
     /// How often each question was asked.
     asked: Mutex<BTreeMap<u64, u64>>,
+    /// Requests that were throttled, met an overload or a spent quota.
+    refused: AtomicUsize,
 }
 
 impl DemoUpstream {
@@ -92,7 +98,12 @@ impl DemoUpstream {
             }
         }
         let accounts = Mutex::new(accounts);
-        let state = Arc::new(Demo { behaviour, accounts, asked: Mutex::default() });
+        let state = Arc::new(Demo {
+            behaviour,
+            accounts,
+            asked: Mutex::default(),
+            refused: AtomicUsize::new(0),
+        });
         let app = router().with_state(Arc::clone(&state));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -108,6 +119,12 @@ impl DemoUpstream {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many requests it throttled, or refused for an overload or a spent quota.
+    #[must_use]
+    pub fn refused(&self) -> usize {
+        self.state.refused.load(Ordering::Relaxed)
     }
 
     /// Spends an account's quota.
@@ -252,6 +269,9 @@ impl Demo {
                 None => Ok((reply(account, &prompt, model, digest, now), prompt.stream)),
             },
         };
+        if matches!(what, Err(Refusal::Throttled(_) | Refusal::Dry(_) | Refusal::Overloaded)) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
         let headers = account.headers(speech.api(), behaviour, now);
         Decided { what, headers }
     }
@@ -268,7 +288,9 @@ impl Demo {
             chance if chance < self.behaviour.throttle_percent => {
                 Some(Refusal::Throttled(self.behaviour.throttle_secs))
             }
-            99 => Some(Refusal::Overloaded),
+            chance if chance >= 100 - self.behaviour.overload_percent.min(100) => {
+                Some(Refusal::Overloaded)
+            }
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 
 mod clients;
 mod config;
+mod demo;
 mod failover;
 mod limits;
 mod reload;

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use http::StatusCode;
-
 use crate::demo::load::Turn;
 use crate::demo::tables::{conversation, hit_share, moves, rounds};
 
@@ -19,6 +17,8 @@ pub struct Report {
     pub dry: Vec<Turn>,
     /// After which of them it did.
     pub ran_dry_after: usize,
+    /// Requests of the load and of that conversation that the upstream refused.
+    pub refused: usize,
     /// Leases that were still held at the end.
     pub in_flight: usize,
 }
@@ -35,7 +35,7 @@ impl Report {
         };
         let parts = [("load", &self.sticky), ("contrast", &self.contrast), ("dry", &self.dry)];
         for (name, turns) in parts {
-            let failed = turns.iter().filter(|turn| turn.status != Some(StatusCode::OK)).count();
+            let failed = turns.iter().filter(|turn| !turn.is_served()).count();
             expect(failed == 0, format!("{failed} turns of the {name} part were not served"));
         }
         let (with, without) = (hit_share(&self.sticky), hit_share(&self.contrast));
@@ -64,25 +64,27 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let conversations = self.sticky.iter().map(|turn| turn.conversation).max().unwrap_or(0) + 1;
-        writeln!(f, "{conversations} conversations, prompt tokens by round:\n")?;
+        let talks = self.sticky.iter().map(|turn| turn.conversation).max().unwrap_or(0) + 1;
+        writeln!(
+            f,
+            "Prompt tokens of {talks} conversations, by round. Written: read anew, at full"
+        )?;
+        writeln!(f, "price. Read: taken from the account's prompt cache.\n")?;
         writeln!(f, "{}", rounds(&self.sticky))?;
         writeln!(f, "The same load without stickiness:\n")?;
         writeln!(f, "{}", rounds(&self.contrast))?;
+        let (with, without) = (hit_share(&self.sticky), hit_share(&self.contrast));
+        writeln!(f, "From the cache: {with:.1} % with stickiness, {without:.1} % without.")?;
+        let (moved, strayed) = (moves(&self.sticky), moves(&self.contrast));
+        writeln!(f, "Changes of account: {moved} with stickiness, {strayed} without.")?;
+        let unserved = self.sticky.iter().chain(&self.dry).filter(|turn| !turn.is_served()).count();
+        let refused = self.refused;
         writeln!(
             f,
-            "From the cache: {:.1} % with stickiness, {:.1} % without. Conversations changed their \
-             account {} times, against {}.\n",
-            hit_share(&self.sticky),
-            hit_share(&self.contrast),
-            moves(&self.sticky),
-            moves(&self.contrast),
+            "The upstream refused {refused} requests; {unserved} refusals reached a client.\n"
         )?;
-        writeln!(
-            f,
-            "A conversation whose account runs out of quota after round {}:\n",
-            self.ran_dry_after
-        )?;
+        let last = self.ran_dry_after;
+        writeln!(f, "A conversation whose account runs out of quota after round {last}:\n")?;
         write!(f, "{}", conversation(&self.dry, |turn| self.remark(turn)))
     }
 }
