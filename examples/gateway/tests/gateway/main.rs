@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod failover;
 mod limits;
+mod pages;
 mod reload;
 mod secrets;
 mod shutdown;
