@@ -2,9 +2,10 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use account_pool_gateway::demo::show::{Options, Part, Progress};
+use account_pool_gateway::config::{ConfigError, Settings};
+use account_pool_gateway::demo::show::{ADMIN_TOKEN, Options, Part, Progress};
 use account_pool_gateway::demo::upstream::MODELS;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,9 +14,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[derive(Debug, Parser)]
 #[command(name = "gateway", version)]
 pub(crate) struct Arguments {
-    /// The configuration file; see gateway.sample.toml.
-    #[arg(long, default_value = "gateway.toml", conflicts_with = "demo")]
-    pub(crate) config: PathBuf,
+    /// The configuration file; see gateway.sample.toml. gateway.toml when left out. Demo: optional,
+    /// for all but the accounts.
+    #[arg(long)]
+    config: Option<PathBuf>,
     /// Where to listen, instead of what the file says.
     #[arg(long)]
     pub(crate) listen: Option<SocketAddr>,
@@ -37,6 +39,15 @@ pub(crate) struct Arguments {
     /// Demo: of a hundred questions, how many the upstream throttles.
     #[arg(long, default_value_t = Options::default().throttle_percent)]
     throttle_percent: u64,
+    /// Demo: the upstream answers at once and without limits, to measure the gateway.
+    #[arg(long, requires = "demo", conflicts_with = "throttle_percent")]
+    fast: bool,
+    /// Demo: serves at once, without a show.
+    #[arg(long, requires = "demo", conflicts_with_all = ["exit", "check"])]
+    pub(crate) serve_only: bool,
+    /// Demo: serves the imitated upstream alone, without a gateway.
+    #[arg(long, requires = "demo", conflicts_with_all = ["exit", "check", "serve_only", "config", "listen"])]
+    pub(crate) upstream_only: bool,
     /// Demo: ends when all is shown, rather than to go on serving.
     #[arg(long, requires = "demo")]
     pub(crate) exit: bool,
@@ -46,15 +57,28 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn config(&self) -> &Path {
+        self.config.as_deref().unwrap_or_else(|| Path::new("gateway.toml"))
+    }
+
+    /// Whether the port was chosen by whoever started it.
+    pub(crate) fn chooses_port(&self) -> bool {
+        self.listen.is_some() || self.config.is_some()
+    }
+
+    pub(crate) fn options(&self) -> Result<Options, ConfigError> {
         let mut options = Options::default();
+        if let Some(path) = &self.config {
+            options.settings = Settings::load(path)?;
+        }
         options.accounts = self.accounts;
         options.conversations = self.conversations;
         options.rounds = self.rounds;
         options.seed = self.seed;
         options.throttle_percent = self.throttle_percent;
-        options.listen = self.listen.unwrap_or(options.listen);
-        options
+        options.fast = self.fast;
+        options.listen = self.listen.unwrap_or(options.settings.server.listen);
+        Ok(options)
     }
 }
 
@@ -102,11 +126,13 @@ impl Display {
 }
 
 /// How to go on from here.
-pub(crate) fn invitation(address: SocketAddr) -> String {
+pub(crate) fn invitation(options: &Options, address: SocketAddr) -> String {
     let model = MODELS[0];
+    let is_own = options.settings.admin.token_env.is_none() && address.ip().is_loopback();
+    let unlock = if is_own { format!("  (unlock with {ADMIN_TOKEN})") } else { String::new() };
     format!(
         "The gateway goes on serving; stop it with Ctrl-C.\n\n  \
-         status page  http://{address}/\n  \
+         status page  http://{address}/{unlock}\n  \
          base URL     http://{address}/v1  (OpenAI), http://{address}  (Anthropic, Gemini)\n\n  \
          curl http://{address}/v1/chat/completions -H 'content-type: application/json' \\\n    \
          -d '{{\"model\": \"{model}\", \"user\": \"me\", \"messages\": [{{\"role\": \"user\", \

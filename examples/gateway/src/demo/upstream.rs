@@ -37,14 +37,16 @@ pub struct Behaviour {
     pub seed: u64,
     /// Accounts per API.
     pub accounts: usize,
-    /// Requests per minute that an account takes.
-    pub rpm: u64,
+    /// Requests per minute that an account takes; none for any number.
+    pub rpm: Option<u64>,
     /// Of a hundred questions, how many are throttled when they are first asked.
     pub throttle_percent: u64,
     /// Of a hundred questions, how many meet an overload when they are first asked.
     pub overload_percent: u64,
     /// How long a throttle lasts.
     pub throttle_secs: u64,
+    /// Whether distance and reading take their time.
+    pub latency: bool,
     /// How long a prompt cache keeps what nobody reads.
     pub cache_lifetime: Duration,
 }
@@ -54,12 +56,22 @@ impl Default for Behaviour {
         Self {
             seed: 1,
             accounts: 4,
-            rpm: 120,
+            rpm: Some(120),
             throttle_percent: 3,
             overload_percent: 1,
             throttle_secs: 1,
+            latency: true,
             cache_lifetime: Duration::from_secs(300),
         }
+    }
+}
+
+impl Behaviour {
+    /// Answers at once and without limits, to measure what is in front.
+    #[must_use]
+    pub fn fast() -> Self {
+        let usual = Self::default();
+        Self { rpm: None, throttle_percent: 0, overload_percent: 0, latency: false, ..usual }
     }
 }
 
@@ -225,16 +237,16 @@ async fn ask(
 ) -> Response {
     let digest = roll(demo.behaviour.seed, &[body]);
     // Distance and queues take their time, whatever the answer.
-    tokio::time::sleep(Duration::from_millis(10 + digest % 15)).await;
+    demo.pause(Duration::from_millis(10 + digest % 15)).await;
     let body = serde_json::from_slice(body).unwrap_or_default();
     let decided = demo.decide(speech, headers, &body, model, digest);
     let response = match decided.what {
         Err(refusal) => answer::refusal(speech, refusal),
         Ok((reply, streams)) => {
             // What is not in the cache has to be read.
-            tokio::time::sleep(Duration::from_micros(reply.count.write * 20)).await;
+            demo.pause(Duration::from_micros(reply.count.write * 20)).await;
             if streams || in_events {
-                answer::stream(speech, &reply)
+                answer::stream(speech, &reply, demo.behaviour.latency)
             } else {
                 answer::json(StatusCode::OK, &speech.whole(&reply))
             }
@@ -244,6 +256,12 @@ async fn ask(
 }
 
 impl Demo {
+    async fn pause(&self, duration: Duration) {
+        if self.behaviour.latency {
+            tokio::time::sleep(duration).await;
+        }
+    }
+
     fn decide(
         &self,
         speech: Speech,
@@ -278,6 +296,9 @@ impl Demo {
 
     /// Some questions are throttled, some meet an overload, when they are first asked.
     fn mood(&self, digest: u64) -> Option<Refusal> {
+        if self.behaviour.throttle_percent + self.behaviour.overload_percent == 0 {
+            return None;
+        }
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let times = asked.entry(digest).or_default();
         *times += 1;
