@@ -12,7 +12,7 @@ pub enum Api {
     OpenAi,
     /// `/v1/messages`.
     Anthropic,
-    /// `/v1beta/models/{model}:generateContent`, `:streamGenerateContent`.
+    /// `/v1beta/models/{model}:generateContent`, `:streamGenerateContent`, under `/v1` too.
     Gemini,
 }
 
@@ -27,16 +27,22 @@ impl Api {
         }
     }
 
-    /// Whose list of models `/v1/models` means: both OpenAI's and Anthropic's clients ask there,
-    /// and only the latter send a version.
+    /// Whose list of models `/v1/models` means: clients of all APIs ask there, and only
+    /// Anthropic's send a version, only Google's a key in a header of its own.
     pub(crate) fn of_models(headers: &HeaderMap) -> Self {
-        if headers.contains_key("anthropic-version") { Self::Anthropic } else { Self::OpenAi }
+        if headers.contains_key("anthropic-version") {
+            Self::Anthropic
+        } else if headers.contains_key("x-goog-api-key") {
+            Self::Gemini
+        } else {
+            Self::OpenAi
+        }
     }
 
     /// The API of a path, to speak of errors in its words.
     pub(crate) fn of_path(uri: &Uri, headers: &HeaderMap) -> Self {
         match uri.path() {
-            path if path.starts_with("/v1beta") => Self::Gemini,
+            path if path.starts_with("/v1beta") || path.contains(':') => Self::Gemini,
             path if path.starts_with("/v1/messages") => Self::Anthropic,
             path if path.starts_with("/v1/models") => Self::of_models(headers),
             _ => Self::OpenAi,

@@ -34,7 +34,8 @@ pub(crate) fn router(
         .route("/v1/responses", passes(Api::OpenAi))
         .route("/v1/messages", passes(Api::Anthropic))
         .route("/v1/models", get(models))
-        .route("/v1/models/{*model}", get(models))
+        // Google's newer clients ask under `/v1` when they are given a base URL.
+        .route("/v1/models/{action}", get(models).post(gemini))
         .route("/v1beta/models", get(gemini_models))
         .route("/v1beta/models/{action}", get(gemini_models).post(gemini))
         .fallback(unknown_path)

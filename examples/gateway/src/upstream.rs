@@ -85,17 +85,14 @@ impl BaseUrl {
         Ok(Self { scheme, authority, path: path.path().trim_end_matches('/').to_owned() })
     }
 
-    /// The upstream's URL for what the client asked for. A version that both end and begin with
-    /// (`/v1`) is not repeated, so the base URL may be written as clients' settings have it.
+    /// The upstream's URL for what the client asked for. A base URL may end with a version, as
+    /// clients' settings have it; then that one counts instead of the client's.
     pub(crate) fn join(&self, asked: &PathAndQuery) -> Result<Uri, http::Error> {
+        const VERSIONS: [&str; 2] = ["/v1beta", "/v1"];
         let mut rest = asked.as_str();
-        for version in ["/v1beta", "/v1"] {
-            if self.path.ends_with(version)
-                && let Some(after) = rest.strip_prefix(version)
-                && after.starts_with('/')
-            {
-                rest = after;
-            }
+        if VERSIONS.iter().any(|version| self.path.ends_with(version)) {
+            let after = VERSIONS.iter().find_map(|version| rest.strip_prefix(version));
+            rest = after.filter(|after| after.starts_with('/')).unwrap_or(rest);
         }
         Uri::builder()
             .scheme(self.scheme.clone())
@@ -123,6 +120,7 @@ mod tests {
         assert_eq!(joined("https://api.example/v1/", asked), whole);
         let gemini = "https://g.example/v1beta/models/m:generateContent";
         assert_eq!(joined("https://g.example/v1beta", "/v1beta/models/m:generateContent"), gemini);
+        assert_eq!(joined("https://g.example/v1beta", "/v1/models/m:generateContent"), gemini);
         assert_eq!(joined("http://h:81/openai/v1", "/v1/models"), "http://h:81/openai/v1/models");
     }
 

@@ -269,6 +269,8 @@ async fn run_dry(
     let number = options.conversations.next_multiple_of(3);
     let mut conversation = Conversation::new(gateway.address(), number, options.seed);
     let mut turns: Vec<Turn> = Vec::with_capacity(total);
+    // The quota is to be the only thing that happens.
+    upstream.set_calm(true);
     for done in 0..total {
         tell(Progress { part: Part::Dry, done, total });
         if done == dry_after
@@ -278,6 +280,7 @@ async fn run_dry(
         }
         turns.push(conversation.turn().await);
     }
+    upstream.set_calm(false);
     tell(Progress { part: Part::Dry, done: total, total });
     turns
 }

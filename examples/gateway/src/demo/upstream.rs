@@ -6,7 +6,7 @@ mod answer;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,8 @@ struct Demo {
     asked: Mutex<BTreeMap<u64, u64>>,
     /// Requests that were throttled, met an overload or a spent quota.
     refused: AtomicUsize,
+    /// Whether nothing is left to chance.
+    calm: AtomicBool,
 }
 
 impl DemoUpstream {
@@ -115,6 +117,7 @@ impl DemoUpstream {
             accounts,
             asked: Mutex::default(),
             refused: AtomicUsize::new(0),
+            calm: AtomicBool::new(false),
         });
         let app = router().with_state(Arc::clone(&state));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -137,6 +140,11 @@ impl DemoUpstream {
     #[must_use]
     pub fn refused(&self) -> usize {
         self.state.refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is left to chance: neither throttles nor overloads befall a question.
+    pub fn set_calm(&self, calm: bool) {
+        self.state.calm.store(calm, Ordering::Relaxed);
     }
 
     /// Spends an account's quota.
@@ -177,6 +185,7 @@ fn router() -> Router<Arc<Demo>> {
         .route("/v1/responses", asks(Speech::Responses))
         .route("/v1/messages", asks(Speech::Messages))
         .route("/v1/models", get(models))
+        .route("/v1/models/{action}", post(gemini))
         .route("/v1beta/models", get(gemini_models))
         .route("/v1beta/models/{action}", post(gemini))
 }
@@ -196,6 +205,9 @@ async fn gemini(
 }
 
 async fn models(headers: HeaderMap) -> Response {
+    if headers.contains_key("x-goog-api-key") {
+        return gemini_models().await;
+    }
     let is_anthropic = headers.contains_key("anthropic-version");
     let entry = |id: &&str| {
         if is_anthropic {
@@ -302,7 +314,7 @@ impl Demo {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let times = asked.entry(digest).or_default();
         *times += 1;
-        if *times > 1 {
+        if *times > 1 || self.calm.load(Ordering::Relaxed) {
             return None;
         }
         match digest / 16 % 100 {

@@ -134,6 +134,7 @@ async fn each_api_goes_to_its_own_accounts_with_their_header() {
             "/v1beta/models/m:streamGenerateContent?alt=sse",
             "x-goog-api-key: sentinel-key_c-lenitnes",
         ),
+        ("/v1/models/m:generateContent", "x-goog-api-key: sentinel-key_c-lenitnes"),
     ];
     for (index, (path, credential)) in expected.into_iter().enumerate() {
         for _ in 0..3 {
@@ -141,7 +142,7 @@ async fn each_api_goes_to_its_own_accounts_with_their_header() {
         }
         let calls: Vec<usize> = upstreams.iter().map(Upstream::calls).collect();
         assert_eq!(calls.iter().sum::<usize>(), 3 * (index + 1));
-        let (head, _) = upstreams[index].last();
+        let (head, _) = upstreams[index.min(2)].last();
         assert!(head.contains(credential), "{head}");
         assert!(head.contains(path.split('?').next().unwrap().to_ascii_lowercase().as_str()));
     }
@@ -161,15 +162,21 @@ async fn a_generic_account_speaks_the_api_that_it_names() {
 
 #[tokio::test]
 async fn models_are_asked_of_the_api_whose_client_asks() {
-    let (openai, anthropic) = (Upstream::serving().await, Upstream::serving().await);
-    let mut settings = settings(ProviderName::OpenAi, &[&openai, &anthropic]);
+    let upstreams =
+        [Upstream::serving().await, Upstream::serving().await, Upstream::serving().await];
+    let mut settings = settings(ProviderName::OpenAi, &upstreams.iter().collect::<Vec<_>>());
     settings.accounts[1].provider = ProviderName::Anthropic;
+    settings.accounts[2].provider = ProviderName::Gemini;
     let gateway = start(settings).await;
-    for (headers, calls) in [(&[][..], (1, 0)), (&[("anthropic-version", "2023-06-01")], (1, 1))] {
+    for (headers, calls) in [
+        (&[][..], [1, 0, 0]),
+        (&[("anthropic-version", "2023-06-01")], [1, 1, 0]),
+        (&[("x-goog-api-key", "x")], [1, 1, 1]),
+    ] {
         let mut request = crate::support::request("/v1/models", headers, "");
         *request.method_mut() = http::Method::GET;
         let answer = crate::support::read(crate::support::send(&gateway, request).await).await;
         assert_eq!(answer.status, 200);
-        assert_eq!((openai.calls(), anthropic.calls()), calls);
+        assert_eq!(upstreams.each_ref().map(Upstream::calls), calls);
     }
 }
