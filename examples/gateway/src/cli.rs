@@ -106,11 +106,11 @@ impl Display {
         let title = progress.part.title();
         match &self.bar {
             Some(bar) => {
+                bar.set_length(progress.total as u64);
                 if is_new {
                     bar.set_message(title);
                     bar.reset_elapsed();
                 }
-                bar.set_length(progress.total as u64);
                 bar.set_position(progress.done as u64);
             }
             None if is_new => eprintln!("  {title}: {} turns", progress.total),
