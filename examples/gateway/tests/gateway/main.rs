@@ -1,7 +1,6 @@
 //! The gateway against clients and upstreams that misbehave, on sockets of this machine.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails by panicking, as the test does")]
 
-mod chaos;
 mod clients;
 mod config;
 mod demo;
