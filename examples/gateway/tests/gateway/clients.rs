@@ -153,6 +153,13 @@ async fn a_body_past_the_limit_is_refused_and_its_client_hears_it() {
     assert_eq!(answer.status, 413);
     assert_eq!(answer.message(), format!("the body is larger than {} bytes", 32 << 20));
     assert_eq!(upstream.calls(), 0);
+
+    // Most clients do not listen before they have said everything.
+    let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.expect("all of it is taken");
+    assert!(first_line(&mut stream).await.contains(" 413 "));
 }
 
 #[tokio::test]
