@@ -103,6 +103,8 @@ async function updates(page) {
 async function explains(page) {
   await page.fill('#explain-caller', CALLER);
   await page.fill('#explain-model', 'a-model');
+  const { selectors } = await (await fetch(new URL('pool', base))).json();
+  assert.equal(await page.locator('#explain-selector').isVisible(), selectors.length > 0);
   await page.click('#explain-form button');
   await page.waitForSelector('#ranking li');
   const verdict = await page.textContent('#verdict');

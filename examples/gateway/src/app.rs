@@ -54,7 +54,9 @@ fn pages(
     let settings = Arc::clone(shared);
     let limits = move |id: &AccountId| settings.live().max_in_flight(id);
     let status = Status { pool: Arc::new(shared.pool.clone()), admin_token };
-    let pages = status::router_with(status, status::Options::new().limits(limits));
+    let apis = [Api::OpenAi, Api::Anthropic, Api::Gemini].map(Api::as_str);
+    let options = status::Options::new().limits(limits).selectors(apis);
+    let pages = status::router_with(status, options);
     let stopping = stopping.clone();
     pages.layer(middleware::map_response(move |response: Response| {
         let stopping = stopping.clone();

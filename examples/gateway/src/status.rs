@@ -84,6 +84,7 @@ impl<T: Send + Sync + 'static> fmt::Debug for Status<T> {
 #[non_exhaustive]
 pub struct Options {
     limits: Option<Limits>,
+    selectors: Vec<String>,
     shutdown: CancellationToken,
 }
 
@@ -109,6 +110,14 @@ impl Options {
         self
     }
 
+    /// Tells the selectors that requests of the host always carry one of, such as their APIs; the
+    /// page's form asks for it then.
+    #[must_use]
+    pub fn selectors(mut self, selectors: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.selectors = selectors.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Ends all streams once the token is cancelled. A graceful shutdown waits for open responses,
     /// and streams of events end in no other way while their clients stay.
     #[must_use]
@@ -122,6 +131,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("limits", &self.limits.is_some())
+            .field("selectors", &self.selectors)
             .field("shutdown", &self.shutdown)
             .finish()
     }

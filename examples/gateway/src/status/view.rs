@@ -34,6 +34,8 @@ pub struct Summary {
     pub at: Timestamp,
     /// Whether an admin token is configured.
     pub admin: bool,
+    /// The selectors that a request carries one of, when the host tells.
+    pub selectors: Vec<String>,
     /// Whether events come here; not when the pool had an observer before.
     pub observed: bool,
     /// How many accounts are in which condition.
@@ -134,6 +136,7 @@ impl PoolStatus {
         let summary = Summary {
             at,
             admin: host.admin_token.is_some(),
+            selectors: host.options.selectors.clone(),
             observed: host.observed,
             conditions,
             in_flight: pool.in_flight(),

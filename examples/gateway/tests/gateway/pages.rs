@@ -62,6 +62,20 @@ async fn without_a_token_nobody_administers() {
 }
 
 #[tokio::test]
+async fn the_page_asks_for_the_api_and_explains_within_it() {
+    let upstream = Upstream::serving().await;
+    let gateway = openai(&[&upstream]).await;
+    let status = get(&gateway, "/pool").await.json();
+    assert_eq!(status["selectors"], json!(["openai", "anthropic", "gemini"]));
+    let decision = async |api| {
+        let path = format!("/explain?model=m&selector={api}");
+        get(&gateway, &path).await.json()["decision"].clone()
+    };
+    assert_eq!(decision("openai").await["selected"]["account"], "a");
+    assert!(decision("gemini").await["refused"].is_object());
+}
+
+#[tokio::test]
 async fn a_caller_who_is_explained_is_not_logged() {
     let upstream = Upstream::serving().await;
     let gateway = openai(&[&upstream]).await;

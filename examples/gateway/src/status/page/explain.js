@@ -31,6 +31,15 @@ byId('explain-form').addEventListener('submit', async (event) => {
   }
 });
 
+/** What a request always carries one of, if anything. */
+function paintSelectors() {
+  const { selectors } = pool.summary;
+  const list = byId('explain-selector');
+  byId('explain-selector-field').hidden = selectors.length === 0;
+  if (list.options.length === selectors.length) return;
+  list.replaceChildren(...selectors.map((name) => make('option', '', name)));
+}
+
 function paintExplanation({ at, decision, accounts }, hasCaller) {
   byId('verdict').replaceChildren(...verdict(decision, at, hasCaller));
   say(byId('tally'), tally(accounts));

@@ -50,6 +50,7 @@ function paint() {
   paintFigures();
   paintAccounts();
   paintCounters();
+  paintSelectors();
   if (pool.newEvents) paintEvents();
   pool.newEvents = false;
   paintLock();
