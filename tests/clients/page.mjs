@@ -109,6 +109,8 @@ async function explains(page) {
   await page.waitForSelector('#ranking li');
   const verdict = await page.textContent('#verdict');
   assert.match(verdict, /would serve|Refused|Worth waiting/, verdict);
+  const ranking = await page.textContent('#ranking');
+  assert.doesNotMatch(ranking, /NaN|undefined|null|\[object/, ranking);
   const told = await (await fetch(new URL('pool', base))).text();
   assert.ok(!told.includes('sentinel'), 'the caller is told to nobody');
 }

@@ -92,7 +92,7 @@ function weigh({ account, rejection, tied, trail }, chosen) {
   if (account === chosen) return -2;
   if (trail != null) return -1;
   if (!rejection) return tied ? 0 : 1;
-  return rejection.lift.at != null ? 2 : 3;
+  return liftedAt(rejection.lift) != null ? 2 : 3;
 }
 
 function explained({ account, rejection, rank, tied, trail }, chosen, best, at) {
@@ -117,8 +117,14 @@ function explained({ account, rejection, rank, tied, trail }, chosen, best, at) 
   return row;
 }
 
+/** When time alone lifts a rejection. What is not lifted by time is a text, which has an `at` of its own. */
+function liftedAt(lift) {
+  return typeof lift === 'object' ? lift.at : null;
+}
+
 function lift(lift, at) {
-  if (lift.at != null) return `, for ${span(lift.at - at)}`;
+  const lifted = liftedAt(lift);
+  if (lifted != null) return `, for ${span(lifted - at)}`;
   return lift === 'release' ? ', until a request ends' : '';
 }
 

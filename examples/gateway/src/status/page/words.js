@@ -45,7 +45,7 @@ const REASONS = {
   maintenance: 'in maintenance',
   draining: 'draining',
   excluded: 'excluded',
-  not_entitled: 'not entitled to the model',
+  not_entitled: 'does not serve this',
   model_blocked: 'model blocked by the operator',
   unbound: 'not bound',
   unknown_account: 'unknown account',
