@@ -10,49 +10,52 @@ use account_pool_gateway::demo::upstream::MODELS;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// The options that only a demo takes.
+const DEMO: &str = "Demo";
+
 /// An LLM gateway on account-pool.
 #[derive(Debug, Parser)]
 #[command(name = "gateway", version)]
 pub(crate) struct Arguments {
-    /// The configuration file; see gateway.sample.toml. gateway.toml when left out. Demo: optional,
-    /// for all but the accounts.
+    /// The configuration file, by default gateway.toml; gateway.sample.toml shows every field. With
+    /// --demo: for all but the accounts.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Where to listen, instead of what the file says.
+    /// Where to listen, such as 127.0.0.1:8080, instead of what the file says.
     #[arg(long)]
     pub(crate) listen: Option<SocketAddr>,
     /// Shows the gateway at work, with an upstream of its own: no account is needed.
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Demo: accounts per API.
-    #[arg(long, default_value_t = Options::default().accounts)]
+    /// Accounts per API.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().accounts)]
     accounts: usize,
-    /// Demo: conversations at once.
-    #[arg(long, default_value_t = Options::default().conversations)]
+    /// Conversations at once.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().conversations)]
     conversations: usize,
-    /// Demo: turns of each conversation.
-    #[arg(long, default_value_t = Options::default().rounds)]
+    /// Turns of each conversation.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().rounds)]
     rounds: usize,
-    /// Demo: makes chance repeatable.
-    #[arg(long, default_value_t = Options::default().seed)]
+    /// Makes chance repeatable.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().seed)]
     seed: u64,
-    /// Demo: of a hundred questions, how many the upstream throttles.
-    #[arg(long, default_value_t = Options::default().throttle_percent)]
+    /// Of a hundred questions, how many the upstream throttles.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().throttle_percent)]
     throttle_percent: u64,
-    /// Demo: the upstream answers at once and without limits, to measure the gateway.
-    #[arg(long, requires = "demo", conflicts_with = "throttle_percent")]
+    /// The upstream answers at once and without limits, to measure the gateway.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with = "throttle_percent")]
     fast: bool,
-    /// Demo: serves at once, without a show.
-    #[arg(long, requires = "demo", conflicts_with_all = ["exit", "check"])]
+    /// Serves at once, without a show.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with_all = ["exit", "check"])]
     pub(crate) serve_only: bool,
-    /// Demo: serves the imitated upstream alone, without a gateway.
-    #[arg(long, requires = "demo", conflicts_with_all = ["exit", "check", "serve_only", "config", "listen"])]
+    /// Serves the imitated upstream alone, without a gateway.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with_all = ["exit", "check", "serve_only", "config", "listen"])]
     pub(crate) upstream_only: bool,
-    /// Demo: ends when all is shown, rather than to go on serving.
-    #[arg(long, requires = "demo")]
+    /// Ends when all is shown, rather than to go on serving.
+    #[arg(help_heading = DEMO, long, requires = "demo")]
     pub(crate) exit: bool,
-    /// Demo: fails when the numbers are not as they should be.
-    #[arg(long, requires = "demo")]
+    /// Fails when the numbers are not as they should be.
+    #[arg(help_heading = DEMO, long, requires = "demo")]
     pub(crate) check: bool,
 }
 
