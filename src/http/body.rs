@@ -129,7 +129,7 @@ impl BodyReader {
 
     fn lines(&mut self, chunk: &[u8]) {
         let mut rest = chunk;
-        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+        while let Some(end) = memchr::memchr(b'\n', rest) {
             self.keep(&rest[..end], MAX_EVENT);
             rest = &rest[end + 1..];
             let mut line = std::mem::take(&mut self.kept);

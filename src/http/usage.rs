@@ -63,7 +63,7 @@ pub(super) fn events(body: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 pub(super) fn holds(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part == word)
+    memchr::memmem::find(text, word).is_some()
 }
 
 fn merged(reports: impl Iterator<Item = Usage>) -> Option<Usage> {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use account_pool::AccountId;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Request, State};
@@ -19,12 +20,13 @@ use crate::fault::Fault;
 use crate::forward::{Means, forward};
 use crate::gateway::Shared;
 use crate::intake;
+use crate::status::{self, AdminToken, Status};
 use crate::{request_id, server};
 
 /// All routes of the gateway.
 pub(crate) fn router(
     shared: &Arc<Shared>,
-    admin_token: Option<&str>,
+    admin_token: Option<AdminToken>,
     stopping: &watch::Receiver<bool>,
 ) -> Router {
     let proxy = Router::new()
@@ -42,15 +44,21 @@ pub(crate) fn router(
     proxy.merge(pages(shared, admin_token, stopping)).layer(middleware::from_fn(named))
 }
 
-/// The routes for people and monitors rather than for clients: the place for a status page. What
-/// it streams ends when the gateway stops, so that an open page does not hold it up.
+/// The routes for people and monitors rather than for clients: the status page. What it streams
+/// ends when the gateway stops, so that an open page does not hold it up.
 fn pages(
-    _shared: &Arc<Shared>,
-    _admin_token: Option<&str>,
+    shared: &Arc<Shared>,
+    admin_token: Option<AdminToken>,
     stopping: &watch::Receiver<bool>,
 ) -> Router {
+    let settings = Arc::clone(shared);
+    let limits = move |id: &AccountId| settings.live().max_in_flight(id);
+    let status = Status { pool: Arc::new(shared.pool.clone()), admin_token };
+    let apis = [Api::OpenAi, Api::Anthropic, Api::Gemini].map(Api::as_str);
+    let options = status::Options::new().limits(limits).selectors(apis);
+    let pages = status::router_with(status, options);
     let stopping = stopping.clone();
-    Router::new().layer(middleware::map_response(move |response: Response| {
+    pages.layer(middleware::map_response(move |response: Response| {
         let stopping = stopping.clone();
         async move { response.map(|body| until_told(body, stopping)) }
     }))

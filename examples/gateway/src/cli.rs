@@ -2,59 +2,86 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use account_pool_gateway::demo::show::{Options, Part, Progress};
+use account_pool_gateway::config::{ConfigError, Settings};
+use account_pool_gateway::demo::show::{ADMIN_TOKEN, Options, Part, Progress};
 use account_pool_gateway::demo::upstream::MODELS;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+
+/// The options that only a demo takes.
+const DEMO: &str = "Demo";
 
 /// An LLM gateway on account-pool.
 #[derive(Debug, Parser)]
 #[command(name = "gateway", version)]
 pub(crate) struct Arguments {
-    /// The configuration file; see gateway.sample.toml.
-    #[arg(long, default_value = "gateway.toml", conflicts_with = "demo")]
-    pub(crate) config: PathBuf,
-    /// Where to listen, instead of what the file says.
+    /// The configuration file, by default gateway.toml; gateway.sample.toml shows every field. With
+    /// --demo: for all but the accounts.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Where to listen, such as 127.0.0.1:8080, instead of what the file says.
     #[arg(long)]
     pub(crate) listen: Option<SocketAddr>,
     /// Shows the gateway at work, with an upstream of its own: no account is needed.
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Demo: accounts per API.
-    #[arg(long, default_value_t = Options::default().accounts)]
+    /// Accounts per API.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().accounts)]
     accounts: usize,
-    /// Demo: conversations at once.
-    #[arg(long, default_value_t = Options::default().conversations)]
+    /// Conversations at once.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().conversations)]
     conversations: usize,
-    /// Demo: turns of each conversation.
-    #[arg(long, default_value_t = Options::default().rounds)]
+    /// Turns of each conversation.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().rounds)]
     rounds: usize,
-    /// Demo: makes chance repeatable.
-    #[arg(long, default_value_t = Options::default().seed)]
+    /// Makes chance repeatable.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().seed)]
     seed: u64,
-    /// Demo: of a hundred questions, how many the upstream throttles.
-    #[arg(long, default_value_t = Options::default().throttle_percent)]
+    /// Of a hundred questions, how many the upstream throttles.
+    #[arg(help_heading = DEMO, long, default_value_t = Options::default().throttle_percent)]
     throttle_percent: u64,
-    /// Demo: ends when all is shown, rather than to go on serving.
-    #[arg(long, requires = "demo")]
+    /// The upstream answers at once and without limits, to measure the gateway.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with = "throttle_percent")]
+    fast: bool,
+    /// Serves at once, without a show.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with_all = ["exit", "check"])]
+    pub(crate) serve_only: bool,
+    /// Serves the imitated upstream alone, without a gateway.
+    #[arg(help_heading = DEMO, long, requires = "demo", conflicts_with_all = ["exit", "check", "serve_only", "config", "listen"])]
+    pub(crate) upstream_only: bool,
+    /// Ends when all is shown, rather than to go on serving.
+    #[arg(help_heading = DEMO, long, requires = "demo")]
     pub(crate) exit: bool,
-    /// Demo: fails when the numbers are not as they should be.
-    #[arg(long, requires = "demo")]
+    /// Fails when the numbers are not as they should be.
+    #[arg(help_heading = DEMO, long, requires = "demo")]
     pub(crate) check: bool,
 }
 
 impl Arguments {
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn config(&self) -> &Path {
+        self.config.as_deref().unwrap_or_else(|| Path::new("gateway.toml"))
+    }
+
+    /// Whether the port was chosen by whoever started it.
+    pub(crate) fn chooses_port(&self) -> bool {
+        self.listen.is_some() || self.config.is_some()
+    }
+
+    pub(crate) fn options(&self) -> Result<Options, ConfigError> {
         let mut options = Options::default();
+        if let Some(path) = &self.config {
+            options.settings = Settings::load(path)?;
+        }
         options.accounts = self.accounts;
         options.conversations = self.conversations;
         options.rounds = self.rounds;
         options.seed = self.seed;
         options.throttle_percent = self.throttle_percent;
-        options.listen = self.listen.unwrap_or(options.listen);
-        options
+        options.fast = self.fast;
+        options.listen = self.listen.unwrap_or(options.settings.server.listen);
+        Ok(options)
     }
 }
 
@@ -102,11 +129,13 @@ impl Display {
 }
 
 /// How to go on from here.
-pub(crate) fn invitation(address: SocketAddr) -> String {
+pub(crate) fn invitation(options: &Options, address: SocketAddr) -> String {
     let model = MODELS[0];
+    let is_own = options.settings.admin.token_env.is_none() && address.ip().is_loopback();
+    let unlock = if is_own { format!("  (unlock with {ADMIN_TOKEN})") } else { String::new() };
     format!(
         "The gateway goes on serving; stop it with Ctrl-C.\n\n  \
-         status page  http://{address}/\n  \
+         status page  http://{address}/{unlock}\n  \
          base URL     http://{address}/v1  (OpenAI), http://{address}  (Anthropic, Gemini)\n\n  \
          curl http://{address}/v1/chat/completions -H 'content-type: application/json' \\\n    \
          -d '{{\"model\": \"{model}\", \"user\": \"me\", \"messages\": [{{\"role\": \"user\", \

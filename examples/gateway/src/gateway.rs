@@ -1,21 +1,24 @@
 //! The gateway as a whole.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use account_pool::AccountId;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::accounts::{Changes, Roster, RosterError};
 use crate::app;
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, Environment, Settings, read_key};
 use crate::dial::{Dialer, dialer};
 use crate::keys::Keys;
 use crate::server::{self, Stopped};
+use crate::status::AdminToken;
 use crate::store;
 use crate::upstream::GatewayPool;
 
@@ -27,6 +30,20 @@ pub type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub(crate) struct Live {
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
+    /// How many requests at once each account takes, of those with a limit.
+    max_in_flight: HashMap<String, u32>,
+}
+
+impl Live {
+    fn new(settings: Settings, keys: Keys) -> Self {
+        let limits = settings.accounts.iter();
+        let limits = limits.filter_map(|it| Some((it.id.clone(), it.max_in_flight?)));
+        Self { max_in_flight: limits.collect(), settings, keys }
+    }
+
+    pub(crate) fn max_in_flight(&self, id: &AccountId) -> Option<u32> {
+        self.max_in_flight.get(id.as_str()).copied()
+    }
 }
 
 /// What all requests share.
@@ -91,10 +108,7 @@ impl Gateway {
     pub async fn start(settings: Settings, variables: Variables) -> Result<Self, StartError> {
         let keys = Keys::read(&settings, &*variables)?;
         let roster = Roster::read(&settings, &*variables)?;
-        let admin_token = match &settings.admin.token_env {
-            Some(name) => Some(crate::config::read_key("admin.token_env", name, &*variables)?),
-            None => None,
-        };
+        let admin_token = admin_token(&settings, &*variables)?;
         let pool = pool(&settings, &roster)?;
         let address = settings.server.listen;
         let listening = TcpListener::bind(address).await;
@@ -106,7 +120,7 @@ impl Gateway {
         let limits = server::Limits::of(&settings.server);
         let state_file = settings.state.file.clone();
         let save_every = Duration::from_millis(settings.state.save_every_ms);
-        let live = watch::Sender::new(Arc::new(Live { settings, keys }));
+        let live = watch::Sender::new(Arc::new(Live::new(settings, keys)));
         let shared = Arc::new(Shared { pool, dialer, live });
         let stopping = watch::Sender::new(false);
         let saver = state_file.map(|path| {
@@ -114,7 +128,7 @@ impl Gateway {
             let saving = keep_saving(pool, path.clone(), save_every, stopping.subscribe());
             (tokio::spawn(saving), path)
         });
-        let app = app::router(&shared, admin_token.as_deref(), &stopping.subscribe());
+        let app = app::router(&shared, admin_token, &stopping.subscribe());
         let server = tokio::spawn(server::serve(listener, app, limits, stopping.subscribe()));
         Ok(Self { shared, address, variables, stopping, server, saver })
     }
@@ -141,7 +155,7 @@ impl Gateway {
         let keys = Keys::read(&settings, &*self.variables)?;
         let roster = Roster::read(&settings, &*self.variables)?;
         let changes = roster.follow(&self.shared.pool)?;
-        self.shared.live.send_replace(Arc::new(Live { settings, keys }));
+        self.shared.live.send_replace(Arc::new(Live::new(settings, keys)));
         Ok(changes)
     }
 
@@ -165,6 +179,21 @@ impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gateway").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// Who may administer; nobody, unless the configuration names a variable.
+fn admin_token(
+    settings: &Settings,
+    environment: Environment<'_>,
+) -> Result<Option<AdminToken>, ConfigError> {
+    let Some(name) = &settings.admin.token_env else {
+        return Ok(None);
+    };
+    let token = AdminToken::new(&read_key("admin.token_env", name, environment)?);
+    token.map(Some).map_err(|error| {
+        let problem = format!("names the variable {name}: {error}");
+        ConfigError::field("admin.token_env", problem)
+    })
 }
 
 /// The pool of an earlier run if its state is there and fits, else a new one.

@@ -3,35 +3,39 @@
 use http::header::{self, HeaderMap, HeaderName};
 
 /// Where clients put their keys.
-pub(crate) const CREDENTIALS: [&str; 4] =
-    ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+pub(crate) static CREDENTIALS: [HeaderName; 4] = [
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("api-key"),
+];
 
 /// Headers of one connection (RFC 9110, section 7.6.1), and others that speak of it.
-const HOP_BY_HOP: [&str; 10] = [
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+static HOP_BY_HOP: [HeaderName; 10] = [
+    header::CONNECTION,
+    header::EXPECT,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
 ];
 
 /// Headers of a client that are no business of the upstream's, or that the gateway sets itself.
-const CLIENT_ONLY: [&str; 10] = [
-    "accept-encoding",
-    "content-length",
-    "cookie",
-    "forwarded",
-    "host",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-    "x-request-id",
+static CLIENT_ONLY: [HeaderName; 10] = [
+    header::ACCEPT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::COOKIE,
+    header::FORWARDED,
+    header::HOST,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("x-request-id"),
 ];
 
 /// The headers of a client's request to send on. The body of the answer is asked for as it is,
@@ -39,7 +43,7 @@ const CLIENT_ONLY: [&str; 10] = [
 pub(crate) fn for_upstream(sent: &HeaderMap) -> HeaderMap {
     let mut headers = without_hops(sent);
     for name in CREDENTIALS.iter().chain(&CLIENT_ONLY) {
-        headers.remove(*name);
+        headers.remove(name);
     }
     headers.insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
     headers
@@ -64,7 +68,7 @@ fn without_hops(headers: &HeaderMap) -> HeaderMap {
     for name in &named {
         kept.remove(name);
     }
-    for name in HOP_BY_HOP {
+    for name in &HOP_BY_HOP {
         kept.remove(name);
     }
     kept

@@ -56,7 +56,7 @@ impl fmt::Debug for Keys {
 
 /// The key that a client sent, wherever its API puts it.
 fn sent_key(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    let sent = CREDENTIALS.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let sent = CREDENTIALS.iter().find_map(|name| headers.get(name)?.to_str().ok());
     if let Some(sent) = sent {
         let bare = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         return Some(bare.map_or(sent, |(_, key)| key).trim().to_owned());

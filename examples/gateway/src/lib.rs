@@ -10,7 +10,8 @@
 //! 4. `relay` passes the body on chunk by chunk, and settles the lease when it ends.
 //!
 //! Around it: [`config`] is the file, [`accounts`] makes the pool follow it, [`store`] keeps the
-//! pool's state across restarts, and [`Gateway`] holds all of it together.
+//! pool's state across restarts, [`status`] shows the pool, and [`Gateway`] holds all of it
+//! together.
 //!
 //! [`demo`] is an upstream and a load in the same process, for a first look.
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ mod keys;
 mod relay;
 mod request_id;
 mod server;
+pub mod status;
 pub mod store;
 mod upstream;
 pub mod watch;

@@ -3,6 +3,7 @@
 
 mod cli;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,7 +19,9 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let usual = if arguments.demo { "warn" } else { "info" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let has_colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colours);
+    log.with_writer(std::io::stderr).init();
     let ran = if arguments.demo { show(&arguments).await } else { serve(&arguments).await };
     ran.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -27,14 +30,14 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let mut settings = Settings::load(&arguments.config)?;
+    let mut settings = Settings::load(arguments.config())?;
     if let Some(listen) = arguments.listen {
         settings.server.listen = listen;
     }
     let gateway = Gateway::start(settings, Arc::new(|name: &str| std::env::var(name).ok())).await?;
     tracing::info!(address = %gateway.address(), "serving; status page at /");
     tokio::select! {
-        () = watch::follow(&gateway, &arguments.config) => {}
+        () = watch::follow(&gateway, arguments.config()) => {}
         () = cli::interrupted() => {}
     }
     tracing::info!("stopping: answers under way may finish; interrupt again to quit at once");
@@ -43,13 +46,26 @@ async fn serve(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Er
 }
 
 async fn show(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let mut options = arguments.options();
+    let mut options = arguments.options()?;
+    if arguments.upstream_only {
+        let upstream = demo::show::upstream(&options).await?;
+        println!("upstream  http://{}", upstream.address());
+        cli::interrupted().await;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.serve_only {
+        let (_upstream, gateway) = demo::show::serve(&options).await?;
+        println!("{}", cli::invitation(&options, gateway.address()));
+        cli::interrupted().await;
+        stop(gateway).await;
+        return Ok(ExitCode::SUCCESS);
+    }
     println!("{}", cli::introduction(&options));
     let mut display = Display::new();
     let shown = match demo::show::run(&options, &mut |progress| display.tell(progress)).await {
         // The usual port is taken: any other will do for a first look.
         Err(demo::show::DemoError::Gateway(StartError::Listen { .. }))
-            if arguments.listen.is_none() =>
+            if !arguments.chooses_port() =>
         {
             options.listen.set_port(0);
             demo::show::run(&options, &mut |progress| display.tell(progress)).await?
@@ -69,7 +85,7 @@ async fn show(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Err
         println!("All numbers are as expected.");
     }
     if !arguments.exit {
-        println!("{}", cli::invitation(shown.gateway.address()));
+        println!("{}", cli::invitation(&options, shown.gateway.address()));
         cli::interrupted().await;
     }
     stop(shown.gateway).await;

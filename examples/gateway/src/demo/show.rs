@@ -3,6 +3,8 @@
 
 mod report;
 
+use std::collections::HashSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -33,6 +35,10 @@ pub struct Options {
     pub seed: u64,
     /// Of a hundred questions, how many the upstream throttles.
     pub throttle_percent: u64,
+    /// Whether the upstream answers at once and without limits.
+    pub fast: bool,
+    /// The gateway's settings; its accounts give way to the upstream's.
+    pub settings: Settings,
 }
 
 impl Default for Options {
@@ -44,9 +50,25 @@ impl Default for Options {
             rounds: 8,
             seed: 1,
             throttle_percent: 3,
+            fast: false,
+            settings: Settings::default(),
         }
     }
 }
+
+impl Options {
+    fn behaviour(&self) -> Behaviour {
+        let usual = if self.fast { Behaviour::fast() } else { Behaviour::default() };
+        let throttle_percent = if self.fast { 0 } else { self.throttle_percent };
+        Behaviour { seed: self.seed, accounts: self.accounts, throttle_percent, ..usual }
+    }
+}
+
+/// The token for the administration of a demo that only this machine can reach, unless its
+/// settings name a variable with another one.
+pub const ADMIN_TOKEN: &str = "demo-admin-token";
+/// The variable that would hold it.
+const ADMIN_TOKEN_ENV: &str = "GATEWAY_DEMO_ADMIN_TOKEN";
 
 /// How far the demonstration is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -90,7 +112,7 @@ impl Part {
 pub enum DemoError {
     /// The upstream did not start.
     #[error("the demo's upstream cannot listen: {0}")]
-    Upstream(#[from] std::io::Error),
+    Upstream(#[from] io::Error),
     /// A gateway did not start.
     #[error(transparent)]
     Gateway(#[from] StartError),
@@ -123,19 +145,14 @@ pub async fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Sh
     if options.accounts == 0 || options.conversations == 0 || options.rounds == 0 {
         return Err(DemoError::Empty);
     }
-    let behaviour = Behaviour {
-        seed: options.seed,
-        accounts: options.accounts,
-        throttle_percent: options.throttle_percent,
-        ..Behaviour::default()
-    };
-    let upstream = DemoUpstream::start(behaviour.clone()).await?;
-    let gateway = start(options.listen, &upstream, &behaviour, StickyMode::On).await?;
+    let (upstream, gateway) = serve(options).await?;
     let sticky = load(options, gateway.address(), Part::Sticky, tell).await;
 
-    let free: SocketAddr = ([127, 0, 0, 1], 0).into();
-    let cold = DemoUpstream::start(behaviour.clone()).await?;
-    let other = start(free, &cold, &behaviour, StickyMode::Off).await?;
+    let mut unsticky = options.clone();
+    unsticky.listen = ([127, 0, 0, 1], 0).into();
+    unsticky.settings.pool.sticky.mode = StickyMode::Off;
+    unsticky.settings.state.file = None;
+    let (_cold, other) = serve(&unsticky).await?;
     let contrast = load(options, other.address(), Part::Contrast, tell).await;
     other.stop().await;
 
@@ -146,15 +163,37 @@ pub async fn run(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Sh
     Ok(Shown { gateway, upstream, report })
 }
 
-async fn start(
-    listen: SocketAddr,
-    upstream: &DemoUpstream,
-    behaviour: &Behaviour,
-    mode: StickyMode,
-) -> Result<Gateway, StartError> {
-    let mut settings = Settings::default();
-    settings.server.listen = listen;
-    settings.pool.sticky.mode = mode;
+/// Starts an upstream and a gateway in front of it.
+///
+/// # Errors
+///
+/// [`DemoError`] when one of them did not start.
+pub async fn serve(options: &Options) -> Result<(DemoUpstream, Gateway), DemoError> {
+    if options.accounts == 0 {
+        return Err(DemoError::Empty);
+    }
+    let upstream = upstream(options).await?;
+    let gateway = Gateway::start(settings(options, &upstream), variables(options)).await?;
+    Ok((upstream, gateway))
+}
+
+/// Starts an upstream alone.
+///
+/// # Errors
+///
+/// What the system says when there is no free port.
+pub async fn upstream(options: &Options) -> io::Result<DemoUpstream> {
+    DemoUpstream::start(options.behaviour()).await
+}
+
+fn settings(options: &Options, upstream: &DemoUpstream) -> Settings {
+    let behaviour = options.behaviour();
+    let mut settings = options.settings.clone();
+    settings.server.listen = options.listen;
+    if settings.admin.token_env.is_none() && options.listen.ip().is_loopback() {
+        settings.admin.token_env = Some(ADMIN_TOKEN_ENV.to_owned());
+    }
+    settings.accounts.clear();
     for (api, provider) in [
         (Api::Anthropic, ProviderName::Anthropic),
         (Api::OpenAi, ProviderName::OpenAi),
@@ -164,14 +203,26 @@ async fn start(
             let id = account_id(api, number);
             let base_url = format!("http://{}", upstream.address());
             let mut account = AccountConfig::new(&id, provider, &base_url, &id);
-            account.rpm = Some(behaviour.rpm);
-            account.max_in_flight = Some(8);
+            account.rpm = behaviour.rpm;
+            account.max_in_flight = behaviour.rpm.map(|_| 8);
             settings.accounts.push(account);
         }
     }
-    // The demo's keys are no secrets; each variable is named like its account.
-    let variables: Variables = Arc::new(|id: &str| Some(key(id)));
-    Gateway::start(settings, variables).await
+    settings
+}
+
+/// The demo's keys are no secrets, and each one's variable is named like its account. All others
+/// are the environment's.
+fn variables(options: &Options) -> Variables {
+    let accounts: HashSet<String> = [Api::Anthropic, Api::OpenAi, Api::Gemini]
+        .into_iter()
+        .flat_map(|api| (1..=options.accounts).map(move |number| account_id(api, number)))
+        .collect();
+    Arc::new(move |name: &str| match name {
+        ADMIN_TOKEN_ENV => Some(ADMIN_TOKEN.to_owned()),
+        id if accounts.contains(id) => Some(key(id)),
+        name => std::env::var(name).ok(),
+    })
 }
 
 /// All conversations at once, each at its own pace.

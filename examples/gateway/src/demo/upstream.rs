@@ -2,6 +2,7 @@
 
 mod account;
 mod answer;
+mod behaviour;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,12 +16,14 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::serve::ListenerExt;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use self::account::DemoAccount;
+pub use self::behaviour::Behaviour;
 use super::cache::tokens;
 use super::dice::roll;
 use super::speech::{Prompt, Refusal, Reply, Speech};
@@ -28,40 +31,6 @@ use crate::api::Api;
 
 /// The models that it offers.
 pub const MODELS: [&str; 2] = ["demo-large", "demo-small"];
-
-/// How the imitation behaves.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Behaviour {
-    /// Makes chance repeatable.
-    pub seed: u64,
-    /// Accounts per API.
-    pub accounts: usize,
-    /// Requests per minute that an account takes.
-    pub rpm: u64,
-    /// Of a hundred questions, how many are throttled when they are first asked.
-    pub throttle_percent: u64,
-    /// Of a hundred questions, how many meet an overload when they are first asked.
-    pub overload_percent: u64,
-    /// How long a throttle lasts.
-    pub throttle_secs: u64,
-    /// How long a prompt cache keeps what nobody reads.
-    pub cache_lifetime: Duration,
-}
-
-impl Default for Behaviour {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            accounts: 4,
-            rpm: 120,
-            throttle_percent: 3,
-            overload_percent: 1,
-            throttle_secs: 1,
-            cache_lifetime: Duration::from_secs(300),
-        }
-    }
-}
 
 /// A running imitation. It ends when it is dropped.
 #[derive(Debug)]
@@ -110,6 +79,12 @@ impl DemoUpstream {
         let app = router().with_state(Arc::clone(&state));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
+        // Events go out as they come.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "no nodelay");
+            }
+        });
         let server = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, app).await {
                 tracing::error!(%error, "the demo's upstream ended");
@@ -237,16 +212,16 @@ async fn ask(
 ) -> Response {
     let digest = roll(demo.behaviour.seed, &[body]);
     // Distance and queues take their time, whatever the answer.
-    tokio::time::sleep(Duration::from_millis(10 + digest % 15)).await;
+    demo.pause(Duration::from_millis(10 + digest % 15)).await;
     let body = serde_json::from_slice(body).unwrap_or_default();
     let decided = demo.decide(speech, headers, &body, model, digest);
     let response = match decided.what {
         Err(refusal) => answer::refusal(speech, refusal),
         Ok((reply, streams)) => {
             // What is not in the cache has to be read.
-            tokio::time::sleep(Duration::from_micros(reply.count.write * 20)).await;
+            demo.pause(Duration::from_micros(reply.count.write * 20)).await;
             if streams || in_events {
-                answer::stream(speech, &reply)
+                answer::stream(speech, &reply, demo.behaviour.latency)
             } else {
                 answer::json(StatusCode::OK, &speech.whole(&reply))
             }
@@ -256,6 +231,12 @@ async fn ask(
 }
 
 impl Demo {
+    async fn pause(&self, duration: Duration) {
+        if self.behaviour.latency {
+            tokio::time::sleep(duration).await;
+        }
+    }
+
     fn decide(
         &self,
         speech: Speech,
@@ -290,6 +271,9 @@ impl Demo {
 
     /// Some questions are throttled, some meet an overload, when they are first asked.
     fn mood(&self, digest: u64) -> Option<Refusal> {
+        if self.behaviour.throttle_percent + self.behaviour.overload_percent == 0 {
+            return None;
+        }
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let times = asked.entry(digest).or_default();
         *times += 1;

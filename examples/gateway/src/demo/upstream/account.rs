@@ -39,10 +39,12 @@ impl DemoAccount {
         while self.recent.front().is_some_and(|&at| now.duration_since(at) >= MINUTE) {
             self.recent.pop_front();
         }
-        if self.recent.len() as u64 >= behaviour.rpm {
-            return Some(Refusal::Throttled(self.reset_secs(now)));
+        if let Some(rpm) = behaviour.rpm {
+            if self.recent.len() as u64 >= rpm {
+                return Some(Refusal::Throttled(self.reset_secs(now)));
+            }
+            self.recent.push_back(now);
         }
-        self.recent.push_back(now);
         self.served += 1;
         None
     }
@@ -60,17 +62,19 @@ impl DemoAccount {
                 headers.insert(HeaderName::from_static(name), value);
             }
         };
-        let left = behaviour.rpm.saturating_sub(self.recent.len() as u64);
+        // An account without a limit tells a number that nobody reaches.
+        let rpm = behaviour.rpm.unwrap_or(1_000_000_000);
+        let left = rpm.saturating_sub(self.recent.len() as u64);
         let reset = self.reset_secs(now);
         let at = |seconds: u64| jiff::Timestamp::now() + Duration::from_secs(seconds);
         match api {
             Api::OpenAi => {
-                say("x-ratelimit-limit-requests", behaviour.rpm.to_string());
+                say("x-ratelimit-limit-requests", rpm.to_string());
                 say("x-ratelimit-remaining-requests", left.to_string());
                 say("x-ratelimit-reset-requests", format!("{reset}s"));
             }
             Api::Anthropic => {
-                say("anthropic-ratelimit-requests-limit", behaviour.rpm.to_string());
+                say("anthropic-ratelimit-requests-limit", rpm.to_string());
                 say("anthropic-ratelimit-requests-remaining", left.to_string());
                 say("anthropic-ratelimit-requests-reset", at(reset).to_string());
                 self.five_hours(&mut say, at(RENEWAL_SECS).as_second());

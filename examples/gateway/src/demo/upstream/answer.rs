@@ -33,10 +33,12 @@ pub(super) fn refusal(speech: Speech, refusal: Refusal) -> Response {
     response
 }
 
-pub(super) fn stream(speech: Speech, reply: &Reply) -> Response {
-    let events = stream::unfold(speech.events(reply).into_iter(), async |mut rest| {
+pub(super) fn stream(speech: Speech, reply: &Reply, pauses: bool) -> Response {
+    let events = stream::unfold(speech.events(reply).into_iter(), move |mut rest| async move {
         let event = rest.next()?;
-        tokio::time::sleep(PAUSE).await;
+        if pauses {
+            tokio::time::sleep(PAUSE).await;
+        }
         Some((Ok::<_, Infallible>(Bytes::from(event)), rest))
     });
     typed(Response::new(Body::from_stream(events)), "text/event-stream")
