@@ -38,14 +38,14 @@ mod trie;
 
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
-use self::kind::{Condition, Kind, plain};
+use self::kind::{Condition, Kind, is_quota_apart, plain};
 use self::ranked::Sleeper;
 pub(crate) use self::ranked::{Ranked, Rules, TieMask};
 pub(crate) use self::search::Search;
 use self::trie::{Entry, Except, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
-use crate::refusal::{Dimension, Reason, Rejection, Tally};
+use crate::refusal::{Reason, Rejection, Tally};
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
 use crate::select::query::View;
@@ -251,9 +251,9 @@ impl Index {
         };
 
         let number = state.number;
-        let plain = plain();
+        let plain = plain(view.config);
         let base = eligible(state, slot, false, &plain, view).err();
-        let feeling = self.groups[index as usize].kind.feeling();
+        let feeling = self.groups[index as usize].kind.feeling(view.config);
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
         let ranked = Ranked::of(state, rank::key(state, slot, &plain, view), view.now);
         let barred_until = base.and_then(|_| view.next_lift(state));
@@ -397,7 +397,8 @@ fn same_until(state: &AccountState, view: &View<'_>) -> Timestamp {
     note(state.quota.next_reset(now));
     for block in state.cooldowns.all() {
         // Most cooldowns of the whole account show in the rejection alone.
-        let only_bars = block.target == Target::Account && block.dimension != Dimension::Quota;
+        let is_apart = is_quota_apart(block.dimension, view.config);
+        let only_bars = block.target == Target::Account && !is_apart;
         if !(only_bars && block.is_live(now) && !block.is_cut()) {
             note(block.changes_at(now));
         }

@@ -153,6 +153,9 @@ impl Scheduler {
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
+        if config == self.config {
+            return Ok(());
+        }
         self.names.set_models(&config.aliases, &config.unmetered);
         self.config = config;
         self.recount_bindings();

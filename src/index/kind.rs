@@ -63,7 +63,7 @@ pub(crate) fn conditions(
         into.extend(match (block.target, block.is_live(view.now)) {
             (Target::Model(model), true) => Some(Condition::Model(model)),
             (Target::Selector(selector), true) => Some(Condition::Selector(selector)),
-            (Target::Account, true) if block.dimension == Dimension::Quota => {
+            (Target::Account, true) if is_quota_apart(block.dimension, view.config) => {
                 Some(Condition::Quota)
             }
             (Target::Model(model), false) if past_cap => Some(Condition::PastCapModel(model)),
@@ -79,15 +79,21 @@ pub(crate) fn conditions(
     into.dedup();
 }
 
-/// The request that no condition of any kind concerns: it names nothing, draws on no quota and is
-/// nobody's.
-pub(crate) fn plain() -> Query<'static> {
+/// Whether not every request feels a cooldown of this dimension on the whole account: a spent
+/// quota, where there are models that do not draw on it.
+pub(crate) fn is_quota_apart(dimension: Dimension, config: &Config) -> bool {
+    dimension == Dimension::Quota && !config.unmetered.is_empty()
+}
+
+/// The request that no condition of any kind concerns: it names nothing, draws on no quota if that
+/// is possible, and is nobody's.
+pub(crate) fn plain(config: &Config) -> Query<'static> {
     const NOBODY: &[AccountId] = &[];
     Query {
         caller: None,
         model: Named::Absent,
         selector: Named::Absent,
-        metered: false,
+        metered: config.unmetered.is_empty(),
         excluded: NOBODY,
         cost: 0,
         affinity: Affinity::Prefer,
@@ -162,11 +168,11 @@ impl Kind {
     }
 
     /// A request that feels all conditions; `None` when there is none to feel, or no request can.
-    pub(crate) fn feeling(&self) -> Option<Query<'static>> {
+    pub(crate) fn feeling(&self, config: &Config) -> Option<Query<'static>> {
         if !self.has_conditions() {
             return None;
         }
-        let mut query = plain();
+        let mut query = plain(config);
         let mut feels = false;
         for condition in &self.conditions {
             let name = match *condition {
@@ -228,5 +234,5 @@ impl Kind {
 fn is_calm(state: &AccountState, conditions: &[Condition], view: &View<'_>) -> bool {
     let past_cap =
         |it: &Condition| matches!(it, Condition::PastCapModel(_) | Condition::PastCapSelector(_));
-    conditions.iter().any(past_cap) && rank::is_calm(state, &plain(), view)
+    conditions.iter().any(past_cap) && rank::is_calm(state, &plain(view.config), view)
 }
