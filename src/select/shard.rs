@@ -40,7 +40,8 @@ pub(crate) const COMPARED: u32 = 64;
 /// Accounts get callers in proportion to their weights, and one that leaves takes only its own
 /// callers with it. Among more than 64 that holds for parts of 16, 256, … accounts in
 /// the order of insertion first, each with the weights of those that tie; then the part that
-/// loses an account also loses a few callers to the others, about as many as the account had.
+/// loses an account also loses callers to the others: about as many as the account had, for each
+/// size of parts that was compared.
 pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
     let (mut range, mut left) = (survey.whole(), tied);
     while left > COMPARED {
