@@ -146,8 +146,9 @@ pub enum Ties {
 pub enum Shard {
     /// By the highest weighted hash of caller and account: among up to 64 tied accounts, one that
     /// leaves moves only its own callers. More are first cut down to a part of them by the same
-    /// rule, which keeps the cost low: there about twice as many move in a pool of 2 000, and
-    /// callers without a binding move when the number of tied accounts crosses 64.
+    /// rule, which keeps the cost low: there others move as well, about as many in a pool of some
+    /// hundreds and two to three times as many in one of thousands, and callers without a binding
+    /// move when the number of tied accounts crosses 64.
     #[default]
     Rendezvous,
     /// The first four bytes of the SHA-256 of the caller's key, big-endian, modulo the number of
