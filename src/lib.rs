@@ -28,14 +28,17 @@
 //!   takes no lock and has no side effects, so the same calls give the same answers.
 //! - [`Pool`] is a `Scheduler` behind one lock, with a [`Clock`], the host's payload per account,
 //!   and a [`Lease`] that ends by itself.
-//!
 //! - [`Snapshot`] is a scheduler's state as a value that outlives the process.
 //!
 //! # Features
 //!
 //! | feature | adds | costs |
 //! | --- | --- | --- |
+//! | `http` | `http`: outcomes, reset hints, quota, usage and caller keys from HTTP | `http`, `httpdate`, `jiff`, `memchr`, `serde_json` |
 //! | `journal` | `journal`: operations as values, replay, rehearsal; `Scheduler::digest` | no dependency |
+//! | `metrics` | `MetricsObserver`: counters through that facade | that crate |
+//! | `tokio` | `Pool::acquire`, which waits; `TokioClock` | `tokio` with its timer |
+//! | `tracing` | `TracingObserver`: events to `tracing` | that crate |
 //!
 //! A feature only adds; turning one on changes no answer.
 //!

@@ -6,6 +6,7 @@ use crate::config::{Config, Term};
 use crate::names::{NameId, Named};
 use crate::refusal::{Dimension, Reason};
 use crate::request::{Affinity, Caller};
+use crate::select::eligible::excluded_by_name;
 use crate::select::query::{Query, View};
 use crate::select::rank::{self, RankKey};
 use crate::slot::Slot;
@@ -71,8 +72,7 @@ pub(crate) fn conditions(
             _ => None,
         });
     }
-    let limit = view.config.sticky.binding_limit.filter(|limit| limit.refuse);
-    if limit.is_some_and(|limit| view.bound(state, slot) >= limit.callers) {
+    if view.is_at_binding_limit(state, slot) {
         into.push(Condition::BindingLimit);
     }
     into.sort_unstable();
@@ -133,12 +133,7 @@ impl Kind {
 
     /// Why the accounts may never serve a request of these names; `None` when they may.
     pub(crate) fn excludes(&self, query: &Query<'_>) -> Option<Reason> {
-        let model = query.model.id();
-        if model.is_some_and(|model| self.blocked_models.binary_search(&model).is_ok()) {
-            return Some(Reason::ModelBlocked);
-        }
-        let admits = self.models.admits(query.model) && self.selectors.admits(query.selector);
-        (!admits).then_some(Reason::NotEntitled)
+        excluded_by_name(&self.models, &self.selectors, &self.blocked_models, query)
     }
 
     /// Which of the conditions a request feels.
@@ -148,7 +143,7 @@ impl Kind {
             let feels = match *condition {
                 Condition::Model(model) => query.concerns(Target::Model(model)),
                 Condition::Selector(selector) => query.concerns(Target::Selector(selector)),
-                Condition::Quota => query.metered,
+                Condition::Quota => query.feels_on(Target::Account, Dimension::Quota),
                 Condition::BindingLimit => query.is_sticky(config),
                 Condition::PastCapModel(_) | Condition::PastCapSelector(_) => continue,
             };
@@ -206,13 +201,13 @@ impl Kind {
         let (mut unnamed, mut cooled, mut past_cap) = (false, false, false);
         for condition in &self.conditions {
             match *condition {
-                Condition::Model(_) => {
+                Condition::Model(model) => {
                     cooled = true;
-                    unnamed |= query.model == Named::Absent;
+                    unnamed |= rank::might_meet(Target::Model(model), query);
                 }
-                Condition::Selector(_) => {
+                Condition::Selector(selector) => {
                     cooled = true;
-                    unnamed |= query.selector == Named::Absent;
+                    unnamed |= rank::might_meet(Target::Selector(selector), query);
                 }
                 Condition::PastCapModel(model) => past_cap |= query.concerns(Target::Model(model)),
                 Condition::PastCapSelector(selector) => {

@@ -1,8 +1,7 @@
 //! What the index knows about eligible accounts.
 
 use super::trie::{Count, Summary};
-use crate::config::Ties;
-use crate::select::rank::RankKey;
+use crate::select::rank::{RankKey, TieMask};
 use crate::state::AccountState;
 use crate::time::Timestamp;
 
@@ -27,29 +26,6 @@ pub(crate) struct Rules {
     pub(crate) ties: TieMask,
     /// Whether there are accounts with a limit of tokens.
     pub(crate) tokens: bool,
-}
-
-/// Which part of the recency counts for a tie, as a mask.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct TieMask(u64);
-
-impl TieMask {
-    /// The mask under which [`RankKey::tie`] compares.
-    pub(crate) fn under(ties: Ties) -> Self {
-        let whole = RankKey { merit: u128::MAX, recency: u64::MAX };
-        Self(whole.tie(ties).recency)
-    }
-
-    /// Whether an account of one key is better than one of the other, rather than equally good.
-    pub(crate) fn precedes(self, one: RankKey, other: RankKey) -> bool {
-        one.merit < other.merit
-            || (one.merit == other.merit && one.recency & self.0 < other.recency & self.0)
-    }
-
-    /// Whether accounts of these keys tie.
-    pub(crate) fn equates(self, one: RankKey, other: RankKey) -> bool {
-        one.merit == other.merit && one.recency & self.0 == other.recency & self.0
-    }
 }
 
 impl Ranked {
@@ -82,10 +58,7 @@ impl Summary for Ranked {
     };
 
     fn precedes(&self, other: &Self, _: Rules) -> bool {
-        if self.key.merit != other.key.merit {
-            return self.key.merit < other.key.merit;
-        }
-        (self.key.recency, self.first) < (other.key.recency, other.first)
+        self.key.is_before(self.first, other.key, other.first)
     }
 
     fn outdoes(&self, other: &Self, rules: Rules) -> bool {

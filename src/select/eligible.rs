@@ -2,11 +2,12 @@
 
 use crate::account::Status;
 use crate::config::Degraded;
+use crate::names::NameId;
 use crate::refusal::{Dimension, Lift, Reason, Rejection};
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
-use crate::state::AccountState;
 use crate::state::breaker::Phase;
+use crate::state::{AccountState, NameFilter};
 use crate::time::Timestamp;
 
 /// Whether the account may serve the request now. `bound` says that the caller is bound to it,
@@ -72,10 +73,7 @@ impl Verdict {
         if state.draining {
             self.firm(Reason::Draining, Lift::Never);
         }
-        let limit = view.config.sticky.binding_limit.filter(|limit| limit.refuse);
-        if limit.is_some_and(|limit| view.bound(state, slot) >= limit.callers)
-            && query.is_sticky(view.config)
-        {
+        if view.is_at_binding_limit(state, slot) && query.is_sticky(view.config) {
             self.firm(Reason::BindingLimit, Lift::Never);
         }
     }
@@ -85,12 +83,9 @@ impl Verdict {
         if query.excluded.contains(&state.id) {
             self.firm(Reason::Excluded, Lift::Never);
         }
-        let model = query.model.id();
-        if model.is_some_and(|model| state.blocked_models.binary_search(&model).is_ok()) {
-            self.firm(Reason::ModelBlocked, Lift::Never);
-        }
-        if !state.models.admits(query.model) || !state.selectors.admits(query.selector) {
-            self.firm(Reason::NotEntitled, Lift::Never);
+        let AccountState { models, selectors, blocked_models, .. } = state;
+        if let Some(reason) = excluded_by_name(models, selectors, blocked_models, query) {
+            self.firm(reason, Lift::Never);
         }
     }
 
@@ -148,6 +143,22 @@ impl Verdict {
         so_far.firm = so_far.firm.max(condition.firm);
         so_far.unloaded = so_far.unloaded.max(condition.unloaded);
     }
+}
+
+/// Why accounts of this entitlement may never serve a request of these names; `None` when they
+/// may.
+pub(crate) fn excluded_by_name(
+    models: &NameFilter,
+    selectors: &NameFilter,
+    blocked_models: &[NameId],
+    query: &Query<'_>,
+) -> Option<Reason> {
+    let model = query.model.id();
+    if model.is_some_and(|model| blocked_models.binary_search(&model).is_ok()) {
+        return Some(Reason::ModelBlocked);
+    }
+    let admits = models.admits(query.model) && selectors.admits(query.selector);
+    (!admits).then_some(Reason::NotEntitled)
 }
 
 /// Whether degraded serving may use an account that such a cooldown keeps away.

@@ -1,12 +1,12 @@
 //! The eligible accounts by one pass over all of them: the exact answer to every question, at a
 //! cost that grows with the pool.
 
-use crate::index::{Barred, Range, Ranked, Rules, Summary, TieMask, WIDTH};
+use crate::index::{Barred, Range, Ranked, Rules, Summary, WIDTH};
 use crate::refusal::{Rejection, Tally, Unavailable};
 use crate::request::Caller;
 use crate::select::eligible::{eligible, judge};
 use crate::select::query::{Query, View};
-use crate::select::rank;
+use crate::select::rank::{self, TieMask};
 use crate::select::shard::distance;
 use crate::select::survey::{Best, Share, Survey, Tied};
 use crate::slot::Slot;

@@ -70,8 +70,13 @@ impl<'a> Query<'a> {
     /// Whether a cooldown applies to this request. A quota of the whole account does not apply to
     /// models that do not draw on it.
     pub(crate) fn feels(&self, block: &Block) -> bool {
-        let quota = (block.target, block.dimension) == (Target::Account, Dimension::Quota);
-        self.concerns(block.target) && (self.metered || !quota)
+        self.feels_on(block.target, block.dimension)
+    }
+
+    /// The same of a cooldown of that dimension on `target`.
+    pub(crate) fn feels_on(&self, target: Target, dimension: Dimension) -> bool {
+        let quota = (target, dimension) == (Target::Account, Dimension::Quota);
+        self.concerns(target) && (self.metered || !quota)
     }
 
     /// Whether the caller may have a binding at all.
@@ -146,6 +151,12 @@ impl<'a> View<'a> {
         let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
         let gone = here.count() + usize::from(self.vacated == Some(slot));
         state.load.bound.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
+    }
+
+    /// Whether so many callers are bound to an account that others are refused.
+    pub(crate) fn is_at_binding_limit(&self, state: &AccountState, slot: Slot) -> bool {
+        let limit = self.config.sticky.binding_limit.filter(|limit| limit.refuse);
+        limit.is_some_and(|limit| self.bound(state, slot) >= limit.callers)
     }
 
     /// When the first condition ends by time alone that keeps an account from requests of any

@@ -8,8 +8,8 @@ use crate::state::AccountState;
 use crate::state::cooldown::Target;
 use crate::state::window::FULL_HEADROOM;
 
-/// An account's place in the order. Its comparison is the only order there is, and its equality
-/// the only test of a tie: under [`Ties::Health`] on the first part alone.
+/// An account's place in the order. Its comparison is the only order there is, and its equality,
+/// as far as a [`TieMask`] lets it look, the only test of a tie.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct RankKey {
     /// All terms before recency.
@@ -18,12 +18,39 @@ pub(crate) struct RankKey {
 }
 
 impl RankKey {
-    /// The part on which accounts tie.
-    pub(crate) fn tie(self, ties: Ties) -> Self {
-        match ties {
-            Ties::Exact => self,
-            Ties::Health { .. } => Self { recency: 0, ..self },
+    /// Whether an account of this key comes before one of the other: by the key, then by the
+    /// numbers. The comparison above, spelt out, because the index asks a dozen times a selection.
+    pub(crate) fn is_before(self, number: u32, other: Self, other_number: u32) -> bool {
+        if self.merit != other.merit {
+            return self.merit < other.merit;
         }
+        (self.recency, number) < (other.recency, other_number)
+    }
+}
+
+/// Which part of the recency counts for a tie, as a mask: all of it, or none under
+/// [`Ties::Health`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct TieMask(u64);
+
+impl TieMask {
+    /// The mask for accounts that tie by this rule.
+    pub(crate) fn under(ties: Ties) -> Self {
+        Self(match ties {
+            Ties::Exact => u64::MAX,
+            Ties::Health { .. } => 0,
+        })
+    }
+
+    /// Whether accounts of these keys tie.
+    pub(crate) fn equates(self, one: RankKey, other: RankKey) -> bool {
+        one.merit == other.merit && one.recency & self.0 == other.recency & self.0
+    }
+
+    /// Whether an account of one key is better than one of the other, rather than equally good.
+    pub(crate) fn precedes(self, one: RankKey, other: RankKey) -> bool {
+        one.merit < other.merit
+            || (one.merit == other.merit && one.recency & self.0 < other.recency & self.0)
     }
 }
 
@@ -125,12 +152,17 @@ pub(crate) fn weigh(
 /// Whether the account has a live cooldown that the request might meet, because it does not say
 /// which model or selector it is for.
 fn has_unnamed_cooldown(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
-    let mut live = state.cooldowns.live(view.now);
-    live.any(|block| match block.target {
+    state.cooldowns.live(view.now).any(|block| might_meet(block.target, query))
+}
+
+/// Whether a request might meet a cooldown on `target`, because it does not say which model or
+/// selector it is for.
+pub(crate) fn might_meet(target: Target, query: &Query<'_>) -> bool {
+    match target {
         Target::Account => false,
         Target::Model(_) => query.model == Named::Absent,
         Target::Selector(_) => query.selector == Named::Absent,
-    })
+    }
 }
 
 fn in_flight_steps(in_flight: u32, view: &View<'_>) -> u64 {

@@ -102,18 +102,7 @@ impl KeptTrail {
         policy: &Stickiness,
         now: Timestamp,
     ) -> Trail {
-        let short = match &self.0 {
-            Form::Short(short) => short,
-            Form::Long(trail) => return Trail::clone(trail).current(left, policy, now),
-        };
-        let mut stops = ArrayVec::new();
-        for (index, &(slot, age)) in short.stops.iter().enumerate() {
-            let stop = Stop { slot, at: short.newest.minus(Millis::new(age.into())) };
-            if (index == 0 || now < stop.cold_at(policy)) && !left(slot) {
-                stops.push(stop);
-            }
-        }
-        Trail::of(stops, self.home()).settled(policy)
+        self.trail().current(left, policy, now)
     }
 
     /// Whether the trail counts at `now` as it is, so that [`current`](Self::current) would only
@@ -124,9 +113,7 @@ impl KeptTrail {
         policy: &Stickiness,
         now: Timestamp,
     ) -> bool {
-        let stays = |(index, stop): (usize, Stop)| {
-            (index == 0 || now < stop.cold_at(policy)) && !left(stop.slot)
-        };
+        let stays = |(index, stop): (usize, Stop)| stop.counts(index == 0, &left, policy, now);
         self.len() <= policy.trail_len() && self.stops().iter().enumerate().all(stays)
     }
 

@@ -15,6 +15,18 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
+    /// Whether it counts at `now`: the account has not `left` the trail, and its cache is warm or
+    /// it is the most `recent` one.
+    pub(crate) fn counts(
+        &self,
+        recent: bool,
+        left: impl Fn(Slot) -> bool,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> bool {
+        (recent || now < self.cold_at(policy)) && !left(self.slot)
+    }
+
     /// When its cache no longer holds the conversation.
     pub(crate) fn cold_at(&self, policy: &Stickiness) -> Timestamp {
         self.at.plus(policy.cache_lifetime)
@@ -94,15 +106,7 @@ impl Trail {
         now: Timestamp,
     ) -> Self {
         let recent = self.stops.first().map(|stop| stop.slot);
-        self.stops.retain(|stop| {
-            let warm = Some(stop.slot) == recent || now < stop.cold_at(policy);
-            warm && !left(stop.slot)
-        });
-        self.settled(policy)
-    }
-
-    /// No longer than the policy lets it be, with a home in it.
-    pub(crate) fn settled(mut self, policy: &Stickiness) -> Self {
+        self.stops.retain(|stop| stop.counts(Some(stop.slot) == recent, &left, policy, now));
         self.settle_home();
         self.shorten(policy.trail_len(), policy.order);
         self.settle_home();

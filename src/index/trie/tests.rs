@@ -9,8 +9,8 @@ use proptest::sample::select;
 use super::{Count, Entry, Except, Range, Summary, Trie, height_for};
 use crate::config::Ties;
 use crate::index::barred::Barred;
-use crate::index::ranked::{Ranked, Rules, Sleeper, TieMask};
-use crate::select::rank::RankKey;
+use crate::index::ranked::{Ranked, Rules, Sleeper};
+use crate::select::rank::{RankKey, TieMask};
 use crate::time::Timestamp;
 
 /// What the tests know of a summary besides: what it means.
