@@ -39,17 +39,19 @@ mod trie;
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
 use self::kind::{Condition, Kind, is_quota_apart, plain};
-use self::ranked::Sleeper;
+use self::ranked::{NO_KEY, Sleeper};
 pub(crate) use self::ranked::{Ranked, Rules};
 pub(crate) use self::search::Search;
 use self::trie::{Entry, Except, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
+use crate::config::Term;
 use crate::refusal::{Reason, Rejection, Tally};
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
-use crate::select::query::View;
-use crate::select::rank::{self, TieMask};
+use crate::select::query::{Query, View};
+use crate::select::rank::{self, RankKey, TieMask};
+use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
 use crate::time::Timestamp;
@@ -61,10 +63,16 @@ const MAX_KINDS: usize = 1_024;
 /// How many accounts that are awake are moved by one refresh.
 const MAX_WOKEN: usize = 64;
 
+/// From how many accounts on it is cheaper to join all tries once, if a good part of the pool is
+/// looked at, than to do so for each account.
+const MANY: usize = 256;
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     groups: Vec<Group>,
+    /// The groups by [`Group::least`], then by number.
+    order: Vec<u32>,
     /// By place.
     leaves: Chunks<Leaf>,
     /// The accounts' hashes, by place.
@@ -72,6 +80,8 @@ pub(crate) struct Index {
     deadlines: Deadlines,
     height: u32,
     ties: TieMask,
+    /// What a cooldown of another model costs in the order: see [`Kind::least`].
+    cooled: u128,
     /// Accounts without a kind.
     loose: usize,
     /// Accounts with a limit of tokens.
@@ -79,6 +89,8 @@ pub(crate) struct Index {
     /// Room for the work of a refresh, kept so that it is not allocated again.
     places: Vec<u32>,
     conditions: Vec<Condition>,
+    /// Whether the tries of a new group are to be behind.
+    is_behind: bool,
 }
 
 impl PartialEq for Index {
@@ -93,6 +105,8 @@ impl PartialEq for Index {
 struct Group {
     kind: Kind,
     members: usize,
+    /// No request finds a better key among those that can serve.
+    least: RankKey,
     /// Every member; those that cannot serve as [`Ranked::EMPTY`].
     ranked: Trie<Ranked>,
     /// Those of which it is known when they can serve, until they are moved to `ranked`.
@@ -151,6 +165,93 @@ impl Bars {
     }
 }
 
+impl Group {
+    fn new(kind: Kind, height: u32) -> Self {
+        Self {
+            kind,
+            members: 0,
+            least: NO_KEY,
+            ranked: Trie::new(height),
+            asleep: Trie::new(height),
+            base: Bars::new(height),
+            felt: Bars::new(height),
+        }
+    }
+
+    fn least_of_all(&self, cooled: u128) -> RankKey {
+        let best = self.ranked.whole().key.min(self.asleep.whole().ranked.key);
+        self.kind.least(best, cooled)
+    }
+
+    fn grow(&mut self, height: u32) {
+        self.ranked.grow(height);
+        self.asleep.grow(height);
+        self.base.barred.grow(height);
+        self.felt.barred.grow(height);
+    }
+
+    /// See [`Trie::fall_behind`].
+    fn fall_behind(&mut self) {
+        self.ranked.fall_behind();
+        self.asleep.fall_behind();
+        self.base.barred.fall_behind();
+        self.felt.barred.fall_behind();
+    }
+
+    /// See [`Trie::catch_up`].
+    fn catch_up(&mut self, rules: Rules) {
+        self.ranked.catch_up(rules);
+        self.asleep.catch_up(rules);
+        self.base.barred.catch_up(());
+        self.felt.barred.catch_up(());
+    }
+
+    /// Notes what bars a member, one that `joins` or not, from the plain request and from one that
+    /// feels all conditions. Says when that is to be looked at again: when the first bar `ends`,
+    /// unless it is known what comes then.
+    #[cold]
+    fn bar(
+        &mut self,
+        (number, place): (u32, u32),
+        leaf: &mut Leaf,
+        (base, felt): (Option<Rejection>, Option<Rejection>),
+        ends: Option<Timestamp>,
+        joins: bool,
+        rules: Rules,
+    ) -> Option<Timestamp> {
+        let reason = |rejection: &Option<Rejection>| rejection.as_ref().map(|it| it.reason);
+        let barred = |rejection: &Option<Rejection>| {
+            rejection.as_ref().map_or(Barred::EMPTY, |it| Barred::by(it, number))
+        };
+        self.base.recount(leaf.base, reason(&base));
+        self.felt.recount(leaf.felt, reason(&felt));
+        // One that joins gets its entries at once, so that a later rejection allocates nothing.
+        if joins || base.is_some() || leaf.base.is_some() {
+            self.base.barred.set(&Entry { number, place, summary: barred(&base) }, ());
+        }
+        if (joins && self.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
+            self.felt.barred.set(&Entry { number, place, summary: barred(&felt) }, ());
+        }
+        (leaf.base, leaf.felt) = (reason(&base), reason(&felt));
+        let slept = leaf.wakes_at.is_some();
+        let ends_at_once = |&end: &Timestamp| Some(end) == ends && felt.is_none();
+        leaf.wakes_at = base.and_then(|it| it.lift.deadline()).filter(ends_at_once);
+        if slept || leaf.wakes_at.is_some() {
+            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, leaf.ranked));
+            let summary = sleeper.unwrap_or(Sleeper::EMPTY);
+            self.asleep.set(&Entry { number, place, summary }, rules);
+        }
+        ends.filter(|_| leaf.wakes_at.is_none())
+    }
+}
+
+impl Leaf {
+    /// Whether something keeps the account from some request.
+    fn is_barred(&self) -> bool {
+        self.base.is_some() || self.felt.is_some()
+    }
+}
+
 impl Default for Leaf {
     fn default() -> Self {
         Self {
@@ -173,25 +274,63 @@ impl Index {
     /// Makes it current at the view's time.
     pub(crate) fn refresh(&mut self, view: &View<'_>) {
         let ties = TieMask::under(view.config.rank.ties);
-        if self.ties != ties {
-            // Tries are joined by this rule, and a new configuration has touched all accounts.
-            *self = Self { ties, ..Self::default() };
+        let cooled = rank::unit(Term::ModelCooldown, view.config);
+        if (self.ties, self.cooled) != (ties, cooled) {
+            // The order rests on these, and a new configuration has touched all accounts.
+            *self = Self { ties, cooled, ..Self::default() };
         }
+        let touched = view.roster.touched_places();
         // Who has left goes first: the number may be another one's by now.
-        for &place in view.roster.touched_places() {
+        for &place in touched {
             self.let_go(place, view.roster);
         }
-        for &place in view.roster.touched_places() {
-            self.look_at(place, view);
-        }
+        self.look_at_all(touched, view);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.take_due(view.now, &mut places);
-        for &place in &places {
-            self.look_at(place, view);
-        }
+        self.look_at_all(&places, view);
         places.clear();
         self.wake(&mut places, view.now);
         self.places = places;
+    }
+
+    fn look_at_all(&mut self, places: &[u32], view: &View<'_>) {
+        let plain = plain(view.config);
+        self.is_behind = places.len() >= MANY && places.len() > view.roster.len() / 4;
+        if self.is_behind {
+            self.groups.iter_mut().for_each(Group::fall_behind);
+        }
+        for &place in places {
+            self.look_at(place, &plain, view);
+        }
+        if std::mem::take(&mut self.is_behind) {
+            let rules = self.rules();
+            self.groups.iter_mut().for_each(|group| group.catch_up(rules));
+            (0..self.groups.len()).for_each(|index| self.reorder(index));
+        }
+    }
+
+    /// Moves a group to its place in the order.
+    #[inline]
+    fn reorder(&mut self, index: usize) {
+        if self.groups.len() > 1 {
+            self.reorder_among(index);
+        }
+    }
+
+    fn reorder_among(&mut self, index: usize) {
+        let group = &mut self.groups[index];
+        let least = group.least_of_all(self.cooled);
+        if least == group.least {
+            return;
+        }
+        let before = std::mem::replace(&mut group.least, least);
+        let number = u32::try_from(index).expect("there are few groups");
+        let known = |it: u32| if it == number { before } else { self.groups[it as usize].least };
+        let from = self.order.partition_point(|&it| (known(it), it) < (before, number));
+        self.order.remove(from);
+        let key = |it: u32| (self.groups[it as usize].least, it);
+        let to = self.order.partition_point(|&it| key(it) < (least, number));
+        self.order.insert(to, number);
     }
 
     /// Moves accounts that are awake to those that can serve: a few at a time, since they count
@@ -213,80 +352,83 @@ impl Index {
             let (number, rules) = (ranked.first, self.rules());
             let group = &mut self.groups[index as usize];
             group.base.recount(reason, None);
-            group.base.barred.set(Entry { number, place, summary: Barred::EMPTY }, ());
-            group.asleep.set(Entry { number, place, summary: Sleeper::EMPTY }, rules);
-            group.ranked.set(Entry { number, place, summary: ranked }, rules);
+            group.base.barred.set(&Entry { number, place, summary: Barred::EMPTY }, ());
+            group.asleep.set(&Entry { number, place, summary: Sleeper::EMPTY }, rules);
+            group.ranked.set(&Entry { number, place, summary: ranked }, rules);
+            self.reorder(index as usize);
         }
     }
 
     /// Notes what is known about the account in a place.
-    fn look_at(&mut self, place: u32, view: &View<'_>) {
-        if self.leaves.len() <= place as usize {
-            self.leaves.grow_to(place as usize + 1, Leaf::default);
-            self.hashes.resize(place as usize + 1, 0);
-        }
+    fn look_at(&mut self, place: u32, plain: &Query<'_>, view: &View<'_>) {
         let Some((slot, state)) = view.roster.at(place) else {
             self.deadlines.set(place, Timestamp::MAX);
             return;
         };
-        let mut conditions = std::mem::take(&mut self.conditions);
-        kind::conditions(state, slot, view, &mut conditions);
-        let group = self.group_of(place, state, &conditions, view);
-        self.conditions = conditions;
-        let leaf = &self.leaves[place as usize];
-        let joins = leaf.group != group;
-        if joins {
-            self.forget(place);
-            self.join(place, group, state);
-        }
-        self.hashes[place as usize] = state.hash;
-        let leaf = &mut self.leaves[place as usize];
-        self.token_limited -= usize::from(leaf.token_limited);
-        leaf.token_limited = state.windows.token_usage(view.now).is_some();
-        self.token_limited += usize::from(leaf.token_limited);
+        let joins = self.sort_in(place, slot, state, view);
         let same_until = same_until(state, view);
-        let Membership::Of(index) = group else {
+        let leaf = &mut self.leaves[place as usize];
+        let token_limited = state.windows.token_usage(view.now).is_some();
+        self.token_limited += usize::from(token_limited);
+        self.token_limited -= usize::from(leaf.token_limited);
+        leaf.token_limited = token_limited;
+        let rules = Rules { ties: self.ties, tokens: self.token_limited > 0 };
+        let Membership::Of(index) = leaf.group else {
             self.deadlines.set(place, same_until);
             return;
         };
 
-        let number = state.number;
-        let plain = plain(view.config);
-        let base = eligible(state, slot, false, &plain, view).err();
-        let feeling = self.groups[index as usize].kind.feeling(view.config);
-        let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
-        let ranked = Ranked::of(state, rank::key(state, slot, &plain, view), view.now);
-        let barred_until = base.and_then(|_| view.next_lift(state));
-        let rules = self.rules();
-        let leaf = &mut self.leaves[place as usize];
         let group = &mut self.groups[index as usize];
-        group.base.recount(leaf.base, base.map(|it| it.reason));
-        group.felt.recount(leaf.felt, felt.map(|it| it.reason));
-        let entry =
-            |rejection: &Rejection| Entry { number, place, summary: Barred::by(rejection, number) };
-        let none = Entry { number, place, summary: Barred::EMPTY };
-        // One that joins gets its entries at once, so that a later rejection allocates nothing.
-        if joins || base.is_some() || leaf.base.is_some() {
-            group.base.barred.set(base.as_ref().map_or(none, entry), ());
+        let base = eligible(state, slot, false, plain, view).err();
+        let feeling = group.kind.feeling(view.config);
+        let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
+        leaf.ranked = Ranked::of(state, rank::key(state, slot, plain, view), view.now);
+        let number = state.number;
+        let summary = if base.is_none() { leaf.ranked } else { Ranked::EMPTY };
+        group.ranked.set(&Entry { number, place, summary }, rules);
+        let mut deadline = same_until;
+        if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
+            let ends = base.as_ref().and_then(|_| view.next_lift(state));
+            let account = (number, place);
+            if let Some(end) = group.bar(account, leaf, (base, felt), ends, joins, rules) {
+                deadline = deadline.min(end);
+            }
         }
-        if (joins && group.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
-            group.felt.barred.set(felt.as_ref().map_or(none, entry), ());
+        if !self.is_behind {
+            self.reorder(index as usize);
         }
-        let summary = if base.is_none() { ranked } else { Ranked::EMPTY };
-        group.ranked.set(Entry { number, place, summary }, rules);
-        leaf.ranked = ranked;
-        leaf.base = base.map(|it| it.reason);
-        leaf.felt = felt.map(|it| it.reason);
-        let slept = leaf.wakes_at.is_some();
-        let ends_at_once = |&end: &Timestamp| Some(end) == barred_until && felt.is_none();
-        leaf.wakes_at = base.and_then(|it| it.lift.deadline()).filter(ends_at_once);
-        if slept || leaf.wakes_at.is_some() {
-            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, ranked));
-            let summary = sleeper.unwrap_or(Sleeper::EMPTY);
-            group.asleep.set(Entry { number, place, summary }, rules);
+        self.deadlines.set(place, deadline);
+    }
+
+    /// Puts an account into the group where it belongs; `false` when it is there.
+    fn sort_in(&mut self, place: u32, slot: Slot, state: &AccountState, view: &View<'_>) -> bool {
+        let mut conditions = std::mem::take(&mut self.conditions);
+        kind::conditions(state, slot, view, &mut conditions);
+        let known = self.leaves.get(place as usize).map(|leaf| leaf.group);
+        let stays = matches!(known, Some(Membership::Of(index))
+            if self.groups[index as usize].kind.fits(state, &conditions, view));
+        if !stays {
+            self.move_in(place, state, &conditions, view);
         }
-        let ends = barred_until.filter(|_| leaf.wakes_at.is_none());
-        self.deadlines.set(place, ends.map_or(same_until, |end| end.min(same_until)));
+        self.conditions = conditions;
+        !stays
+    }
+
+    #[cold]
+    fn move_in(
+        &mut self,
+        place: u32,
+        state: &AccountState,
+        conditions: &[Condition],
+        view: &View<'_>,
+    ) {
+        if self.leaves.len() <= place as usize {
+            self.leaves.grow_to(place as usize + 1, Leaf::default);
+            self.hashes.resize(place as usize + 1, 0);
+        }
+        let group = self.group_of(state, conditions, view);
+        self.forget(place);
+        self.join(place, group, state);
     }
 
     /// Forgets the account of a place that is no longer there.
@@ -315,6 +457,7 @@ impl Index {
                 group.asleep.remove(leaf.ranked.first, rules);
                 group.base.remove(leaf.ranked.first, leaf.base);
                 group.felt.remove(leaf.ranked.first, leaf.felt);
+                self.reorder(index as usize);
             }
         }
     }
@@ -324,6 +467,7 @@ impl Index {
         let leaf = &mut self.leaves[place as usize];
         leaf.group = membership;
         leaf.ranked.first = state.number;
+        self.hashes[place as usize] = state.hash;
         match membership {
             Membership::Vacant => {}
             Membership::Loose => self.loose += 1,
@@ -332,45 +476,34 @@ impl Index {
         let height = height_for(state.number);
         if height > self.height {
             self.height = height;
-            for group in &mut self.groups {
-                group.ranked.grow(height);
-                group.asleep.grow(height);
-                group.base.barred.grow(height);
-                group.felt.barred.grow(height);
-            }
+            self.groups.iter_mut().for_each(|group| group.grow(height));
         }
     }
 
-    /// The group of an account: the one that it is in, one that fits, a new one or none.
+    /// The group of an account: one that fits, a new one or none.
     fn group_of(
         &mut self,
-        place: u32,
         state: &AccountState,
         conditions: &[Condition],
         view: &View<'_>,
     ) -> Membership {
         let fits = |group: &Group| group.kind.fits(state, conditions, view);
-        if let Membership::Of(index) = self.leaves[place as usize].group
-            && fits(&self.groups[index as usize])
-        {
-            return Membership::Of(index);
-        }
         let number = |index| u32::try_from(index).expect("there are few groups");
         if let Some(index) = self.groups.iter().position(fits) {
             return Membership::Of(number(index));
         }
         let height = self.height.max(height_for(state.number));
-        let group = Group {
-            kind: Kind::new(state, conditions, view),
-            members: 0,
-            ranked: Trie::new(height),
-            asleep: Trie::new(height),
-            base: Bars::new(height),
-            felt: Bars::new(height),
-        };
+        let mut group = Group::new(Kind::new(state, conditions, view), height);
+        if self.is_behind {
+            group.fall_behind();
+        }
         if self.groups.len() < MAX_KINDS {
+            let index = number(self.groups.len());
             self.groups.push(group);
-            return Membership::Of(number(self.groups.len() - 1));
+            self.order.push(index);
+            // As long as it was the only one, the first was not kept in order.
+            self.reorder(0);
+            return Membership::Of(index);
         }
         match self.groups.iter().position(|group| group.members == 0) {
             Some(index) => {

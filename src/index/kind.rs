@@ -1,6 +1,7 @@
 //! What tells accounts apart for a request's names: accounts of one kind are open to the same
 //! requests, their own trouble and load aside.
 
+use super::ranked::NO_KEY;
 use crate::account::AccountId;
 use crate::config::{Config, Term};
 use crate::names::{NameId, Named};
@@ -75,8 +76,10 @@ pub(crate) fn conditions(
     if view.is_at_binding_limit(state, slot) {
         into.push(Condition::BindingLimit);
     }
-    into.sort_unstable();
-    into.dedup();
+    if into.len() > 1 {
+        into.sort_unstable();
+        into.dedup();
+    }
 }
 
 /// Whether not every request feels a cooldown of this dimension on the whole account: a spent
@@ -138,6 +141,9 @@ impl Kind {
 
     /// Which of the conditions a request feels.
     pub(crate) fn felt(&self, query: &Query<'_>, config: &Config) -> Felt {
+        if !self.has_conditions() {
+            return Felt::None;
+        }
         let (mut felt, mut all) = (false, true);
         for condition in &self.conditions {
             let feels = match *condition {
@@ -194,9 +200,22 @@ impl Kind {
         feels.then_some(query)
     }
 
+    /// The least that [`key`](Self::key) makes of this key or a later one for any request.
+    /// `cooled` is what a cooldown of another model costs.
+    pub(crate) fn least(&self, plain: RankKey, cooled: u128) -> RankKey {
+        let names = |it: &Condition| matches!(it, Condition::Model(_) | Condition::Selector(_));
+        if plain == NO_KEY || !self.conditions.iter().any(names) {
+            return plain;
+        }
+        RankKey { merit: plain.merit.saturating_sub(cooled), ..plain }
+    }
+
     /// The key that an account of this kind has for a request, from the one that it has for the
     /// plain one.
     pub(crate) fn key(&self, plain: RankKey, query: &Query<'_>, config: &Config) -> RankKey {
+        if !self.has_conditions() {
+            return plain;
+        }
         let mut merit = plain.merit;
         let (mut unnamed, mut cooled, mut past_cap) = (false, false, false);
         for condition in &self.conditions {

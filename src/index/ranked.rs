@@ -20,6 +20,9 @@ pub(crate) struct Ranked {
     pub(crate) tokens: u64,
 }
 
+/// The key of no account, after all others.
+pub(crate) const NO_KEY: RankKey = RankKey { merit: u128::MAX, recency: u64::MAX };
+
 /// How the summaries of eligible accounts are joined.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Rules {
@@ -49,22 +52,19 @@ impl Ranked {
 impl Summary for Ranked {
     type Rules = Rules;
 
-    const EMPTY: Self = Self {
-        key: RankKey { merit: u128::MAX, recency: u64::MAX },
-        first: u32::MAX,
-        tied: 0,
-        weight: 0,
-        tokens: u64::MAX,
-    };
+    const EMPTY: Self = Self { key: NO_KEY, first: u32::MAX, tied: 0, weight: 0, tokens: u64::MAX };
 
+    #[inline]
     fn precedes(&self, other: &Self, _: Rules) -> bool {
         self.key.is_before(self.first, other.key, other.first)
     }
 
+    #[inline]
     fn outdoes(&self, other: &Self, rules: Rules) -> bool {
         !rules.tokens && self.tied > 0 && rules.ties.precedes(self.key, other.key)
     }
 
+    #[inline]
     fn add(&mut self, other: &Self, rules: Rules) -> bool {
         let is_first = self.tied == 0;
         let ties = !is_first && rules.ties.equates(self.key, other.key);
@@ -110,15 +110,18 @@ impl Summary for Sleeper {
     const EMPTY: Self =
         Self { ranked: Ranked::EMPTY, first: Timestamp::MAX, last: Timestamp::ZERO };
 
+    #[inline]
     fn precedes(&self, other: &Self, rules: Rules) -> bool {
         self.ranked.precedes(&other.ranked, rules)
     }
 
+    #[inline]
     fn outdoes(&self, _: &Self, _: Rules) -> bool {
         // When the last of them wakes is to be known of all.
         false
     }
 
+    #[inline]
     fn add(&mut self, other: &Self, rules: Rules) -> bool {
         self.ranked.add(&other.ranked, rules);
         self.first = self.first.min(other.first);
@@ -126,6 +129,7 @@ impl Summary for Sleeper {
         true
     }
 
+    #[inline]
     fn counts(&self, now: Timestamp) -> Count {
         if now < self.first {
             Count::None

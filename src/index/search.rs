@@ -88,21 +88,30 @@ impl Apart {
 }
 
 impl<'a> Search<'a> {
-    /// Searches the index; `None` where it has no answer.
-    pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Option<Self> {
-        if index.loose > 0 || (view.vacated.is_some() && counts_bindings(view.config)) {
-            return None;
-        }
-        let ruled_out = Apart::default();
-        let parts = ArrayVec::new();
-        let mut search = Self { index, query, view, ruled_out, best: None, tied: 0, parts };
-        search.rule_out()?;
-        search.find_best()?;
-        Some(search)
+    /// A search that has not begun.
+    #[inline]
+    pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Self {
+        let (ruled_out, parts) = (Apart::default(), ArrayVec::new());
+        Self { index, query, view, ruled_out, best: None, tied: 0, parts }
     }
 
-    /// Finds the accounts that the summaries take for eligible and the request rules out.
-    fn rule_out(&mut self) -> Option<()> {
+    /// Searches the index; `None` where it has no answer.
+    pub(crate) fn run(&mut self) -> Option<()> {
+        let vacates = self.view.vacated.is_some() && counts_bindings(self.view.config);
+        if self.index.loose > 0 || vacates {
+            return None;
+        }
+        if !self.query.excluded.is_empty() {
+            self.rule_out_excluded()?;
+        }
+        if self.query.cost > 1 && self.index.token_limited > 0 {
+            self.rule_out_short()?;
+        }
+        self.find_best()
+    }
+
+    /// Finds the excluded accounts that the summaries take for eligible.
+    fn rule_out_excluded(&mut self) -> Option<()> {
         for id in self.query.excluded {
             if let Some(slot) = self.view.roster.find(id.as_str())
                 && let leaf = &self.index.leaves[slot.index as usize]
@@ -112,27 +121,29 @@ impl<'a> Search<'a> {
                 self.ruled_out.add((group, leaf.ranked.first))?;
             }
         }
-        let cost = self.query.cost;
-        if cost > 1 && self.index.token_limited > 0 {
-            let is_short = |summary: &Ranked| summary.tokens < cost;
-            let none = Except { numbers: &[], at: self.view.now };
-            for (number, group) in (0..).zip(&self.index.groups) {
-                if !self.serves(group) {
-                    continue;
-                }
-                let mut fits = Some(());
-                let mut rule_out = |account| {
-                    fits = fits.and_then(|()| self.ruled_out.add((number, account)));
-                };
-                group.ranked.visit(group.ranked.range(), none, &is_short, &mut |entry| {
-                    rule_out(entry.number);
-                });
-                let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
-                group.asleep.visit(group.asleep.range(), none, &is_short, &mut |entry| {
-                    rule_out(entry.number);
-                });
-                fits?;
+        Some(())
+    }
+
+    /// Finds the accounts that the summaries take for eligible and whose tokens are not enough.
+    fn rule_out_short(&mut self) -> Option<()> {
+        let is_short = |summary: &Ranked| summary.tokens < self.query.cost;
+        let none = Except { numbers: &[], at: self.view.now };
+        for (number, group) in (0..).zip(&self.index.groups) {
+            if !self.serves(group) {
+                continue;
             }
+            let mut fits = Some(());
+            let mut rule_out = |account| {
+                fits = fits.and_then(|()| self.ruled_out.add((number, account)));
+            };
+            group.ranked.visit(group.ranked.range(), none, &is_short, &mut |entry| {
+                rule_out(entry.number);
+            });
+            let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
+            group.asleep.visit(group.asleep.range(), none, &is_short, &mut |entry| {
+                rule_out(entry.number);
+            });
+            fits?;
         }
         Some(())
     }
@@ -140,28 +151,42 @@ impl<'a> Search<'a> {
     /// Compares the best of each group that serves the request.
     fn find_best(&mut self) -> Option<()> {
         let (ties, rules) = (self.index.ties, self.index.rules());
-        let groups = (0..).zip(&self.index.groups);
-        for (number, group, sleepers) in
-            groups.flat_map(|(number, group)| [(number, group, false), (number, group, true)])
-        {
-            let whole = group.best(sleepers, self.except(number), rules);
-            if whole.tied == 0 {
-                continue;
+        for &number in &self.index.order {
+            let group = &self.index.groups[number as usize];
+            let is_behind = |(best, _)| ties.precedes(best, group.least);
+            if self.best.is_some_and(is_behind) {
+                break;
             }
-            let key = group.kind.key(whole.key, self.query, self.view.config);
-            if self.best.is_some_and(|(best, _)| ties.precedes(best, key)) || !self.serves(group) {
-                continue;
+            let awake = group.best(false, self.except(number), rules);
+            self.compare((number, false), group, &awake)?;
+            if !group.asleep.is_empty() {
+                let asleep = group.best(true, self.except(number), rules);
+                self.compare((number, true), group, &asleep)?;
             }
-            if self.best.is_none_or(|(best, _)| ties.precedes(key, best)) {
-                self.parts.clear();
-                self.tied = 0;
-                self.best = None;
-            }
-            self.parts.try_push((number, sleepers)).ok()?;
-            self.tied += whole.tied;
-            let candidate = (key, whole.first);
-            self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
         }
+        Some(())
+    }
+
+    /// Compares the best of a part with the best so far.
+    #[inline]
+    fn compare(&mut self, part: (u32, bool), group: &Group, whole: &Ranked) -> Option<()> {
+        let ties = self.index.ties;
+        if whole.tied == 0 {
+            return Some(());
+        }
+        let key = group.kind.key(whole.key, self.query, self.view.config);
+        if self.best.is_some_and(|(best, _)| ties.precedes(best, key)) || !self.serves(group) {
+            return Some(());
+        }
+        if self.best.is_none_or(|(best, _)| ties.precedes(key, best)) {
+            self.parts.clear();
+            self.tied = 0;
+            self.best = None;
+        }
+        self.parts.try_push(part).ok()?;
+        self.tied += whole.tied;
+        let candidate = (key, whole.first);
+        self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
         Some(())
     }
 
@@ -266,8 +291,10 @@ impl<'a> Search<'a> {
 impl Survey for Search<'_> {
     fn best(&self) -> Option<Best> {
         let (_, number) = self.best?;
-        let mut groups = self.parts.iter().map(|&(group, _)| &self.index.groups[group as usize]);
-        let place = groups.find_map(|group| group.ranked.place(number))?;
+        let place = self
+            .parts
+            .iter()
+            .find_map(|&(group, _)| self.index.groups[group as usize].ranked.place(number))?;
         Some(Best { place, tied: self.tied })
     }
 

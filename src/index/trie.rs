@@ -1,5 +1,11 @@
 //! Summaries over accounts in the order of their insertion.
 
+mod node;
+mod range;
+
+use self::node::{Child, Node};
+use self::range::{DIGIT_BITS, MAX_HEIGHT, digit};
+pub(crate) use self::range::{Range, WIDTH, height_for};
 use crate::time::Timestamp;
 
 /// What is known about a set of accounts, so that sets can be joined.
@@ -43,7 +49,7 @@ impl Except<'_> {
         if self.numbers.is_empty() {
             return self;
         }
-        Self { numbers: among(self.numbers, range, digit), ..self }
+        Self { numbers: range.among(self.numbers, digit), ..self }
     }
 
     /// Which of a set count.
@@ -78,195 +84,15 @@ pub(crate) struct Trie<S> {
     root: u32,
     height: u32,
     whole: S,
-}
-
-#[derive(Clone, Debug)]
-struct Node<S> {
-    /// The digits that have a child.
-    present: u16,
-    /// In the order of their digits.
-    children: Vec<Child<S>>,
-    /// The indices of the children in the order in which they are joined, four bits each, the
-    /// first lowest.
-    order: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Child<S> {
-    summary: S,
-    /// The node below, or at the bottom the account's place.
-    below: u32,
-}
-
-/// A range of numbers: those whose digits above `level` are `prefix`. Its children are told apart
-/// by the digit at `level`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Range {
-    pub(crate) prefix: u32,
-    pub(crate) level: u32,
-}
-
-/// How many children a range has.
-pub(crate) const WIDTH: usize = 1 << DIGIT_BITS;
-const DIGIT_BITS: u32 = 4;
-/// The height at which all numbers have room.
-const MAX_HEIGHT: u32 = u32::BITS / DIGIT_BITS;
-
-impl Range {
-    /// All numbers that a trie of this height has room for.
-    fn whole(height: u32) -> Self {
-        Self { prefix: 0, level: height - 1 }
-    }
-
-    /// A range with `number` and all before it.
-    pub(crate) fn up_to(number: u32) -> Self {
-        Self::whole(height_for(number))
-    }
-
-    /// What tells its part under `digit` from all other ranges.
-    pub(crate) fn id(self, digit: u32) -> u64 {
-        u64::from(self.level) << u32::BITS | u64::from(self.prefix << DIGIT_BITS | digit)
-    }
-
-    /// Which child a number belongs to, if it is in the range.
-    pub(crate) fn digit(self, number: u32) -> Option<usize> {
-        let above = number.checked_shr((self.level + 1) * DIGIT_BITS).unwrap_or(0);
-        (above == self.prefix).then(|| digit(number, self.level))
-    }
-
-    fn holds(self, number: u32, digit: u32) -> bool {
-        self.digit(number) == Some(digit as usize)
-    }
-
-    /// The range below a digit; `None` at the bottom.
-    pub(crate) fn below(self, digit: u32) -> Option<Self> {
-        let prefix = self.prefix << DIGIT_BITS | digit;
-        self.level.checked_sub(1).map(|level| Self { prefix, level })
-    }
-}
-
-/// The height of a trie that has room for `number`.
-pub(crate) fn height_for(number: u32) -> u32 {
-    let bits = u32::BITS - number.leading_zeros();
-    bits.div_ceil(DIGIT_BITS).clamp(1, MAX_HEIGHT)
-}
-
-fn digit(number: u32, level: u32) -> usize {
-    (number >> (level * DIGIT_BITS)) as usize % WIDTH
-}
-
-impl<S> Node<S> {
-    fn find(&self, digit: usize) -> Result<usize, usize> {
-        if self.present == u16::MAX {
-            return Ok(digit);
-        }
-        let before = self.present & ((1 << digit) - 1);
-        let index = before.count_ones() as usize;
-        if self.present & (1 << digit) == 0 { Err(index) } else { Ok(index) }
-    }
-
-    /// The children in the order in which they are joined, with their digits.
-    fn by_order(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
-        (0..self.children.len()).map(|place| {
-            let index = nibble(self.order, place);
-            (self.digit(index), &self.children[index])
-        })
-    }
-
-    /// The digit of a child.
-    fn digit(&self, index: usize) -> u32 {
-        let mut left = self.present;
-        for _ in 0..index {
-            left &= left - 1;
-        }
-        left.trailing_zeros()
-    }
-
-    fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
-        let digits = (0..16).filter(|digit| self.present & (1 << digit) != 0);
-        digits.zip(&self.children)
-    }
-}
-
-impl<S: Summary> Node<S> {
-    const EMPTY: Self = Self { present: 0, children: Vec::new(), order: 0 };
-
-    fn summary(&self, rules: S::Rules) -> S {
-        let Some(best) = self.children.get(nibble(self.order, 0)) else {
-            return S::EMPTY;
-        };
-        let mut all = best.summary;
-        for place in 1..self.children.len() {
-            if !all.add(&self.children[nibble(self.order, place)].summary, rules) {
-                break;
-            }
-        }
-        all
-    }
-
-    /// Sets the summary of a child and moves it to its place in the order.
-    fn set(&mut self, index: usize, summary: S, rules: S::Rules) {
-        self.children[index].summary = summary;
-        let count = self.children.len();
-        let from = (0..count).find(|&place| nibble(self.order, place) == index);
-        let others = cut(self.order, from.unwrap_or(count - 1));
-        let (mut start, mut end) = (0, count - 1);
-        while start < end {
-            let middle = (start + end) / 2;
-            let other = &self.children[nibble(others, middle)].summary;
-            if other.precedes(&summary, rules) {
-                start = middle + 1;
-            } else {
-                end = middle;
-            }
-        }
-        self.order = paste(others, start, index);
-    }
-
-    /// Puts a child under a digit that has none; it comes last until it is set.
-    fn insert(&mut self, index: usize, digit: usize, child: Child<S>) {
-        let count = self.children.len();
-        self.present |= 1 << digit;
-        self.children.insert(index, child);
-        let shifted = (0..count).fold(0, |order, place| {
-            let other = nibble(self.order, place);
-            paste(order, place, other + usize::from(other >= index))
-        });
-        self.order = paste(shifted, count, index);
-    }
-
-    fn remove(&mut self, index: usize, digit: usize) {
-        let count = self.children.len();
-        self.present &= !(1 << digit);
-        self.children.remove(index);
-        let left = (0..count).map(|place| nibble(self.order, place)).filter(|&it| it != index);
-        self.order = left.enumerate().fold(0, |order, (place, other)| {
-            paste(order, place, other - usize::from(other > index))
-        });
-    }
-}
-
-/// The index at a place of an order.
-fn nibble(order: u64, place: usize) -> usize {
-    (order >> (place * 4) & 15) as usize
-}
-
-/// An order without the index at a place.
-fn cut(order: u64, place: usize) -> u64 {
-    let before = (1 << (place * 4)) - 1;
-    (order & before) | (order >> 4 & !before)
-}
-
-/// An order with an index put in at a place.
-fn paste(order: u64, place: usize, index: usize) -> u64 {
-    let before = (1 << (place * 4)) - 1;
-    (order & before) | (index as u64) << (place * 4) | (order & !before) << 4
+    /// Whether entries were set that the summaries do not know yet.
+    is_behind: bool,
 }
 
 impl<S: Summary> Trie<S> {
     /// An empty trie.
     pub(crate) fn new(height: u32) -> Self {
-        Self { nodes: vec![Node::EMPTY], vacant: Vec::new(), root: 0, height, whole: S::EMPTY }
+        let (nodes, vacant) = (vec![Node::EMPTY], Vec::new());
+        Self { nodes, vacant, root: 0, height, whole: S::EMPTY, is_behind: false }
     }
 
     /// Makes it higher.
@@ -275,9 +101,19 @@ impl<S: Summary> Trie<S> {
             let below = self.root;
             let child = Child { summary: self.whole, below };
             self.root = self.new_node();
-            self.nodes[self.root as usize].insert(0, 0, child);
+            self.nodes[self.root as usize].insert(0, child);
             self.height += 1;
         }
+    }
+
+    /// The summary of all entries.
+    pub(crate) fn whole(&self) -> &S {
+        &self.whole
+    }
+
+    /// Whether no entry says anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole == S::EMPTY
     }
 
     /// The range of all its numbers.
@@ -286,37 +122,65 @@ impl<S: Summary> Trie<S> {
     }
 
     /// Sets an entry.
-    pub(crate) fn set(&mut self, entry: Entry<S>, rules: S::Rules) {
-        let mut path = [(0, 0); MAX_HEIGHT as usize];
+    pub(crate) fn set(&mut self, entry: &Entry<S>, rules: S::Rules) {
+        let mut path = [0; MAX_HEIGHT as usize];
         let mut node = self.root;
         for level in (0..self.height).rev() {
-            let index = self.child(node, digit(entry.number, level), level, entry.place);
-            path[level as usize] = (node, index);
-            node = self.nodes[node as usize].children[index].below;
+            path[level as usize] = node;
+            let digit = digit(entry.number, level);
+            node = match self.nodes[node as usize].below(digit) {
+                Some(below) => below,
+                None => self.make_child(node, digit, level, entry.place),
+            };
+        }
+        if self.is_behind {
+            self.nodes[path[0] as usize].put(digit(entry.number, 0), &entry.summary);
+            return;
         }
         let mut summary = entry.summary;
-        for &(node, index) in &path[..self.height as usize] {
+        for (level, &node) in (0..).zip(&path[..self.height as usize]) {
             let node = &mut self.nodes[node as usize];
-            if node.children[index].summary == summary {
+            if !node.set(digit(entry.number, level), &summary, rules) {
                 return;
             }
-            node.set(index, summary, rules);
             summary = node.summary(rules);
         }
         self.whole = summary;
     }
 
-    /// The index of the child under `digit`, which is made if there is none.
-    fn child(&mut self, node: u32, digit: usize, level: u32, place: u32) -> usize {
-        match self.nodes[node as usize].find(digit) {
-            Ok(index) => index,
-            Err(index) => {
-                let below = if level == 0 { place } else { self.new_node() };
-                let child = Child { summary: S::EMPTY, below };
-                self.nodes[node as usize].insert(index, digit, child);
-                index
+    /// Until [`catch_up`](Self::catch_up), setting an entry joins nothing: what is cheaper where
+    /// most entries are set at once. No question may be asked in between.
+    pub(crate) fn fall_behind(&mut self) {
+        self.is_behind = true;
+    }
+
+    /// Joins all entries anew.
+    pub(crate) fn catch_up(&mut self, rules: S::Rules) {
+        if std::mem::take(&mut self.is_behind) {
+            self.whole = self.join_below(self.root, self.height - 1, rules);
+        }
+    }
+
+    fn join_below(&mut self, node: u32, level: u32, rules: S::Rules) -> S {
+        if level > 0 {
+            for digit in 0..WIDTH {
+                if let Some(below) = self.nodes[node as usize].below(digit) {
+                    let summary = self.join_below(below, level - 1, rules);
+                    self.nodes[node as usize].put(digit, &summary);
+                }
             }
         }
+        let node = &mut self.nodes[node as usize];
+        node.sort(rules);
+        node.summary(rules)
+    }
+
+    /// Puts something below a digit where nothing is: a node, or at the bottom the place.
+    #[cold]
+    fn make_child(&mut self, node: u32, digit: usize, level: u32, place: u32) -> u32 {
+        let below = if level == 0 { place } else { self.new_node() };
+        self.nodes[node as usize].insert(digit, Child { summary: S::EMPTY, below });
+        below
     }
 
     /// Takes an entry out, with the nodes that only it needed.
@@ -326,17 +190,16 @@ impl<S: Summary> Trie<S> {
 
     fn remove_below(&mut self, node: u32, level: u32, number: u32, rules: S::Rules) -> S {
         let digit = digit(number, level);
-        if let Ok(index) = self.nodes[node as usize].find(digit) {
-            let below = self.nodes[node as usize].children[index].below;
+        if let Some(below) = self.nodes[node as usize].below(digit) {
             if level == 0 {
-                self.nodes[node as usize].remove(index, digit);
+                self.nodes[node as usize].remove(digit);
             } else {
                 let summary = self.remove_below(below, level - 1, number, rules);
-                if self.nodes[below as usize].present == 0 {
-                    self.nodes[node as usize].remove(index, digit);
+                if self.nodes[below as usize].is_empty() {
+                    self.nodes[node as usize].remove(digit);
                     self.vacant.push(below);
                 } else {
-                    self.nodes[node as usize].set(index, summary, rules);
+                    self.nodes[node as usize].set(digit, &summary, rules);
                 }
             }
         }
@@ -352,6 +215,7 @@ impl<S: Summary> Trie<S> {
     }
 
     /// The summary of all entries but some.
+    #[inline]
     pub(crate) fn without(&self, except: Except<'_>, rules: S::Rules) -> S {
         match except.count(&self.whole) {
             Count::All => self.whole,
@@ -507,29 +371,22 @@ impl<S: Summary> Trie<S> {
 
     /// The place of the account of a number.
     pub(crate) fn place(&self, number: u32) -> Option<u32> {
-        let node = self.node(Range { prefix: number >> DIGIT_BITS, level: 0 })?;
-        let index = node.find(digit(number, 0)).ok()?;
-        Some(node.children[index].below)
+        if height_for(number) > self.height {
+            return None;
+        }
+        let levels = (0..self.height).rev();
+        levels.fold(Some(self.root), |node, level| {
+            self.nodes[node? as usize].below(digit(number, level))
+        })
     }
 
     fn node(&self, range: Range) -> Option<&Node<S>> {
-        let mut node = &self.nodes[self.root as usize];
-        for level in (range.level + 1..self.height).rev() {
-            let index = node.find(digit(range.prefix, level - range.level - 1)).ok()?;
-            node = &self.nodes[node.children[index].below as usize];
-        }
-        Some(node)
+        let levels = (range.level + 1..self.height).rev();
+        let node = levels.fold(Some(self.root), |node, level| {
+            self.nodes[node? as usize].below(digit(range.prefix, level - range.level - 1))
+        });
+        Some(&self.nodes[node? as usize])
     }
-}
-
-/// The numbers that are in a part of a range, of `numbers` in order.
-fn among(numbers: &[u32], range: Range, digit: u32) -> &[u32] {
-    let Some(first) = numbers.iter().position(|&number| range.holds(number, digit)) else {
-        return &[];
-    };
-    let from = &numbers[first..];
-    let count = from.iter().take_while(|&&number| range.holds(number, digit)).count();
-    &from[..count]
 }
 
 #[cfg(test)]

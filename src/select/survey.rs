@@ -67,10 +67,13 @@ pub(super) fn choose(
     view: &View<'_>,
     bound: Option<(&Trail, Timestamp)>,
 ) -> Result<Choice, Unavailable> {
-    match view.index.and_then(|index| Search::new(index, query, view)) {
-        Some(search) => choose_from(&search, query, view, bound),
-        None => choose_from(&Pass::new(query, view), query, view, bound),
+    if let Some(index) = view.index {
+        let mut search = Search::new(index, query, view);
+        if search.run().is_some() {
+            return choose_from(&search, query, view, bound);
+        }
     }
+    choose_from(&Pass::new(query, view), query, view, bound)
 }
 
 fn choose_from(

@@ -237,7 +237,7 @@ impl<S: Plain> Pair<S> {
                 let last = entries.last().map_or(0, |last| last.number);
                 self.trie.grow(height_for(last));
                 for entry in entries {
-                    self.trie.set(entry, self.rules);
+                    self.trie.set(&entry, self.rules);
                     self.set(entry);
                 }
             }
@@ -395,13 +395,13 @@ fn a_trie_that_was_emptied_needs_no_more_nodes_to_be_filled_again() {
     let entries: Vec<_> =
         (0..5_000).map(|number| Entry { number, place: number, summary: Barred::EMPTY }).collect();
     for &entry in &entries {
-        trie.set(entry, ());
+        trie.set(&entry, ());
     }
     let nodes = trie.nodes.len();
     (0..5_000).for_each(|number| trie.remove(number, ()));
     assert_eq!(trie.without(Except { numbers: &[], at: Timestamp::ZERO }, ()), Barred::EMPTY);
     for &entry in &entries {
-        trie.set(entry, ());
+        trie.set(&entry, ());
     }
     assert_eq!(trie.nodes.len(), nodes);
 }
