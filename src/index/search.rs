@@ -136,12 +136,12 @@ impl<'a> Search<'a> {
             let mut rule_out = |account| {
                 fits = fits.and_then(|()| self.ruled_out.add((number, account)));
             };
-            group.ranked.visit(group.ranked.range(), none, &is_short, &mut |entry| {
-                rule_out(entry.number);
+            group.ranked.visit(group.ranked.range(), none, &is_short, &mut |number, _, _| {
+                rule_out(number);
             });
             let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
-            group.asleep.visit(group.asleep.range(), none, &is_short, &mut |entry| {
-                rule_out(entry.number);
+            group.asleep.visit(group.asleep.range(), none, &is_short, &mut |number, _, _| {
+                rule_out(number);
             });
             fits?;
         }
@@ -275,8 +275,8 @@ impl<'a> Search<'a> {
             Felt::None => (&group.base, |leaf| leaf.base),
             Felt::All => (&group.felt, |leaf| leaf.felt),
             Felt::Some => {
-                group.ranked.visit(group.ranked.range(), except, &|_| true, &mut |entry| {
-                    self.refuse_account(entry.number, None, refused);
+                group.ranked.visit(group.ranked.range(), except, &|_| true, &mut |number, _, _| {
+                    self.refuse_account(number, None, refused);
                 });
                 return;
             }
@@ -303,18 +303,17 @@ impl Survey for Search<'_> {
         let mut shares = [Share::default(); WIDTH];
         for Part { group, sleepers, key, except } in self.parts() {
             let rules = self.index.rules();
-            let mut add = |digit: u32, summary: Ranked| {
+            let mut add = |digit: u32, summary: &Ranked| {
                 if summary.ties_with(key, ties) {
                     shares[digit as usize].tied += summary.tied;
                     shares[digit as usize].weight += summary.weight;
                 }
             };
             if sleepers {
-                let children = group.asleep.children(range, except, rules);
-                children.for_each(|(digit, sleeper)| add(digit, sleeper.ranked));
+                let add = |digit, sleeper: &Sleeper| add(digit, &sleeper.ranked);
+                group.asleep.each_part(range, except, rules, add);
             } else {
-                let children = group.ranked.children(range, except, rules);
-                children.for_each(|(digit, ranked)| add(digit, ranked));
+                group.ranked.each_part(range, except, rules, add);
             }
         }
         shares
@@ -336,17 +335,17 @@ impl Survey for Search<'_> {
             };
             if sleepers {
                 let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
-                group.asleep.visit(range, except, &ties, &mut |entry| {
-                    add(entry.number, entry.place, entry.summary.ranked.weight);
+                group.asleep.visit(range, except, &ties, &mut |number, place, sleeper| {
+                    add(number, place, sleeper.ranked.weight);
                 });
             } else {
-                group.ranked.visit(range, except, &ties, &mut |entry| {
-                    add(entry.number, entry.place, entry.summary.weight);
+                group.ranked.visit(range, except, &ties, &mut |number, place, ranked| {
+                    add(number, place, ranked.weight);
                 });
             }
         }
         tied.sort_unstable_by_key(|account| account.number);
-        tied.into_iter().for_each(visit);
+        tied.iter().copied().for_each(visit);
     }
 
     fn whole(&self) -> Range {

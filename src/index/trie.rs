@@ -45,6 +45,7 @@ pub(crate) struct Except<'a> {
 
 impl Except<'_> {
     /// The part of it that concerns a part of a range.
+    #[inline]
     fn within(self, range: Range, digit: u32) -> Self {
         if self.numbers.is_empty() {
             return self;
@@ -53,6 +54,7 @@ impl Except<'_> {
     }
 
     /// Which of a set count.
+    #[inline]
     fn count<S: Summary>(self, summary: &S) -> Count {
         match summary.counts(self.at) {
             Count::All if !self.numbers.is_empty() => Count::Some,
@@ -245,32 +247,21 @@ impl<S: Summary> Trie<S> {
         all
     }
 
-    /// The summaries of the parts of a range by digit, but for some entries.
-    pub(crate) fn children<'a>(
-        &'a self,
+    /// Visits the summaries of the parts of a range with their digits, but for some entries.
+    #[inline]
+    pub(crate) fn each_part(
+        &self,
         range: Range,
-        except: Except<'a>,
+        except: Except<'_>,
         rules: S::Rules,
-    ) -> impl Iterator<Item = (u32, S)> + 'a
-    where
-        S::Rules: 'a,
-    {
-        let node = self.node(range).into_iter();
-        node.flat_map(move |node| self.children_of(node, range, except, rules))
-    }
-
-    fn children_of<'a>(
-        &'a self,
-        node: &'a Node<S>,
-        range: Range,
-        except: Except<'a>,
-        rules: S::Rules,
-    ) -> impl Iterator<Item = (u32, S)> + 'a
-    where
-        S::Rules: 'a,
-    {
-        let partial = move |digit, child| self.partial(child, range, digit, except, rules);
-        node.children().map(move |(digit, child)| (digit, partial(digit, child)))
+        mut visit: impl FnMut(u32, &S),
+    ) {
+        for (digit, child) in self.node(range).into_iter().flat_map(Node::children) {
+            match except.within(range, digit).count(&child.summary) {
+                Count::All => visit(digit, &child.summary),
+                _ => visit(digit, &self.partial(child, range, digit, except, rules)),
+            }
+        }
     }
 
     /// The summary of a child but for some entries.
@@ -292,14 +283,14 @@ impl<S: Summary> Trie<S> {
         }
     }
 
-    /// Visits the entries of a range whose summary `wanted` accepts, but for some. It must accept
-    /// the summary of a set when it accepts that of a part.
+    /// Visits the numbers, places and summaries of the entries of a range whose summary `wanted`
+    /// accepts, but for some. It must accept the summary of a set when it accepts that of a part.
     pub(crate) fn visit(
         &self,
         range: Range,
         except: Except<'_>,
         wanted: &impl Fn(&S) -> bool,
-        visit: &mut impl FnMut(Entry<S>),
+        visit: &mut impl FnMut(u32, u32, &S),
     ) {
         if let Some(node) = self.node(range) {
             self.visit_below(node, range, except, wanted, visit);
@@ -344,7 +335,7 @@ impl<S: Summary> Trie<S> {
         range: Range,
         except: Except<'_>,
         wanted: &impl Fn(&S) -> bool,
-        visit: &mut impl FnMut(Entry<S>),
+        visit: &mut impl FnMut(u32, u32, &S),
     ) {
         for (digit, child) in node.children() {
             let except = except.within(range, digit);
@@ -360,11 +351,7 @@ impl<S: Summary> Trie<S> {
                     let node = &self.nodes[child.below as usize];
                     self.visit_below(node, below, except, wanted, visit);
                 }
-                None => visit(Entry {
-                    number: range.prefix << DIGIT_BITS | digit,
-                    place: child.below,
-                    summary: child.summary,
-                }),
+                None => visit(range.prefix << DIGIT_BITS | digit, child.below, &child.summary),
             }
         }
     }
@@ -374,16 +361,16 @@ impl<S: Summary> Trie<S> {
         if height_for(number) > self.height {
             return None;
         }
-        let levels = (0..self.height).rev();
-        levels.fold(Some(self.root), |node, level| {
-            self.nodes[node? as usize].below(digit(number, level))
+        let mut levels = (0..self.height).rev();
+        levels.try_fold(self.root, |node, level| {
+            self.nodes[node as usize].below(digit(number, level))
         })
     }
 
     fn node(&self, range: Range) -> Option<&Node<S>> {
-        let levels = (range.level + 1..self.height).rev();
-        let node = levels.fold(Some(self.root), |node, level| {
-            self.nodes[node? as usize].below(digit(range.prefix, level - range.level - 1))
+        let mut levels = (range.level + 1..self.height).rev();
+        let node = levels.try_fold(self.root, |node, level| {
+            self.nodes[node as usize].below(digit(range.prefix, level - range.level - 1))
         });
         Some(&self.nodes[node? as usize])
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::request::Caller;
-use crate::select::survey::{Share, Survey, Tied};
+use crate::select::survey::{Survey, Tied};
 
 /// The index of a caller's account among `tied`, in the order of insertion.
 pub(crate) fn modulo(caller: Caller, tied: u32) -> u32 {
@@ -45,28 +45,29 @@ pub(crate) const COMPARED: u32 = 64;
 pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
     let (mut range, mut left) = (survey.whole(), tied);
     while left > COMPARED {
-        let shares = (0_u32..).zip(survey.shares(range)).filter(|(_, share)| share.tied > 0);
-        let place =
-            |&(digit, share): &(u32, Share)| distance(caller, mix(range.id(digit)), share.weight);
-        let (digit, share) = shares.min_by(|one, other| place(one).cmp(&place(other)))?;
-        (range, left) = (range.below(digit)?, share.tied);
-    }
-    let mut nearest: Option<(Distance, u32)> = None;
-    survey.each_tied(range, &mut |Tied { place, hash, weight, .. }| {
-        let distance = distance(caller, hash, weight);
-        if nearest.is_none_or(|(so_far, _)| distance < so_far) {
-            nearest = Some((distance, place));
+        let mut nearest = Nearest::default();
+        for (digit, share) in (0_u32..).zip(survey.shares(range)) {
+            if share.tied > 0 {
+                let part = distance(caller, mix(range.id(digit)), share.weight);
+                nearest.offer(part, (digit, share.tied));
+            }
         }
+        let (digit, tied) = nearest.found()?;
+        (range, left) = (range.below(digit)?, tied);
+    }
+    let mut nearest = Nearest::default();
+    survey.each_tied(range, &mut |Tied { place, hash, weight, .. }| {
+        nearest.offer(distance(caller, hash, weight), place);
     });
-    nearest.map(|(_, place)| place)
+    nearest.found()
 }
 
 /// How strongly a caller is drawn to something of that hash and weight; the smallest has it.
 ///
-/// Weighted rendezvous hashing: for a hash h, uniform in (0, 1], the smallest −ln(h) ÷ weight
-/// wins. The logarithm is taken in integers, so that every machine agrees.
+/// Weighted rendezvous hashing: for a hash h, uniform in (0, 1], the smallest −log(h) ÷ weight
+/// wins.
 pub(super) fn distance(caller: Caller, hash: u64, weight: u64) -> Distance {
-    Distance { hash: mix(caller.hash() ^ hash), weight }
+    Distance { hash: mix(caller.hash() ^ hash), weight: weight.max(1) }
 }
 
 /// Compares by the logarithm over the weight; among equal ones the larger hash is nearer.
@@ -77,26 +78,80 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    fn scaled(self) -> u128 {
-        u128::from(negative_log2(self.hash)) * 1_000_000_000_000 / u128::from(self.weight.max(1))
+    fn scaled(self) -> f64 {
+        negative_ln(self.hash) / to_float(self.weight)
+    }
+
+    /// Whether the scaled distance is more than that, as can be told without a logarithm:
+    /// −ln(1 − u) is more than u.
+    fn is_beyond(self, scaled: f64) -> bool {
+        // Rounded down, for what the logarithm may have been rounded.
+        let least = to_float((u64::MAX - self.hash) >> 11) * (1.0 - 1e-9) / TWO_TO_53;
+        least > scaled * to_float(self.weight)
+    }
+
+    /// Compares two, of which the scaled distances are known.
+    fn compare(self, scaled: f64, other: Self, other_scaled: f64) -> Ordering {
+        // With equal weights the larger hash is the nearer one, without any logarithm.
+        let by_distance = if self.weight == other.weight {
+            Ordering::Equal
+        } else {
+            scaled.total_cmp(&other_scaled)
+        };
+        by_distance.then(other.hash.cmp(&self.hash)).then(self.weight.cmp(&other.weight))
     }
 }
 
 impl Ord for Distance {
     fn cmp(&self, other: &Self) -> Ordering {
-        // With equal weights the larger hash is the nearer one, without any logarithm.
-        let scaled = if self.weight == other.weight {
-            Ordering::Equal
-        } else {
-            self.scaled().cmp(&other.scaled())
-        };
-        scaled.then(other.hash.cmp(&self.hash)).then(self.weight.cmp(&other.weight))
+        self.compare(self.scaled(), *other, other.scaled())
     }
 }
 
 impl PartialOrd for Distance {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+/// The nearest of those that were offered, of equal ones the first. Most of them take no
+/// logarithm.
+struct Nearest<T>(Option<(Distance, f64, T)>);
+
+impl<T> Default for Nearest<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Nearest<T> {
+    #[inline]
+    fn offer(&mut self, distance: Distance, what: T) {
+        if let Some((nearest, scaled, _)) = self.0 {
+            let is_farther = if distance.weight == nearest.weight {
+                distance.hash <= nearest.hash
+            } else {
+                distance.is_beyond(scaled)
+            };
+            if is_farther {
+                return;
+            }
+        }
+        self.compare(distance, what);
+    }
+
+    fn compare(&mut self, distance: Distance, what: T) {
+        let scaled = distance.scaled();
+        let is_nearer = |&(nearest, nearest_scaled, _): &(Distance, f64, T)| {
+            distance.compare(scaled, nearest, nearest_scaled).is_lt()
+        };
+        if self.0.as_ref().is_none_or(is_nearer) {
+            self.0 = Some((distance, scaled, what));
+        }
+    }
+
+    fn found(self) -> Option<T> {
+        self.0.map(|(_, _, what)| what)
     }
 }
 
@@ -108,18 +163,31 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// −log₂((hash + 1) ÷ 2⁶⁴) with 24 fractional bits.
-fn negative_log2(hash: u64) -> u64 {
-    const FRACTION_BITS: u32 = 24;
+const TWO_TO_53: f64 = 9_007_199_254_740_992.0;
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+#[expect(clippy::cast_precision_loss, reason = "a hash is drawn by chance in all of its bits")]
+fn to_float(number: u64) -> f64 {
+    number as f64
+}
+
+/// −ln(hash ÷ 2⁶⁴), to 13 digits. Taken from sums, products and quotients alone, which every
+/// machine rounds alike; the library's logarithm differs between machines.
+fn negative_ln(hash: u64) -> f64 {
     let bits = hash.max(1);
     let zeros = bits.leading_zeros();
-    let mut mantissa = bits << zeros;
-    let mut fraction = 0_u64;
-    for _ in 0..FRACTION_BITS {
-        let square = u128::from(mantissa) * u128::from(mantissa);
-        let carry = square >> 127;
-        mantissa = u64::try_from(square >> (63 + carry)).unwrap_or(u64::MAX);
-        fraction = fraction << 1 | u64::try_from(carry).unwrap_or_default();
-    }
-    (u64::from(zeros + 1) << FRACTION_BITS) - fraction
+    // In [1, 2), then in [√½, √2).
+    let mantissa = to_float(bits << zeros) / TWO_TO_63;
+    let halved = mantissa > std::f64::consts::SQRT_2;
+    let mantissa = if halved { mantissa / 2.0 } else { mantissa };
+    let halvings = f64::from(zeros + 1) - f64::from(u8::from(halved));
+    // ln m = 2 (r + r³ ÷ 3 + r⁵ ÷ 5 + …) with r = (m − 1) ÷ (m + 1).
+    let ratio = (mantissa - 1.0) / (mantissa + 1.0);
+    let square = ratio * ratio;
+    let odd = [15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0];
+    let series = odd.iter().fold(1.0 / 17.0, |sum, divisor| sum * square + 1.0 / divisor);
+    halvings * std::f64::consts::LN_2 - 2.0 * ratio * series
 }
+
+#[cfg(test)]
+mod tests;

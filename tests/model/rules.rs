@@ -738,12 +738,11 @@ fn thousandths(member: &Member) -> f64 {
     (member.plan.weight * 1_000.0).round().max(1.0)
 }
 
-/// −log₂(hash) ÷ weight, the logarithm rounded up to 24 binary places, and the hash.
+/// −log₂(hash) ÷ weight, and the hash.
 fn distance(caller: &str, of: u64, weight: f64) -> (f64, u64) {
     let drawn = mix(hash(caller) ^ of);
-    let places = f64::from(1 << 24);
     let logarithm = 64.0 - (drawn.max(1) as f64).log2();
-    ((logarithm * places).ceil() / weight, drawn)
+    (logarithm / weight, drawn)
 }
 
 /// The smaller distance first, then the larger hash.

@@ -50,6 +50,7 @@ impl<S> Node<S> {
     }
 
     /// The children with their digits, in the order of these.
+    #[inline]
     pub(super) fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
         let digits = (0..16).filter(|digit| self.present & (1 << digit) != 0);
         digits.zip(&self.children)

@@ -295,9 +295,9 @@ impl<S: Plain> Pair<S> {
             |entry: &&Entry<S>| (u64::from(entry.number) >> (level * 4 + 4)) == u64::from(prefix);
         let inside: Vec<Entry<S>> = left.iter().filter(is_inside).copied().collect();
         let mut parts = vec![S::EMPTY; 16];
-        for (digit, summary) in self.trie.children(range, except, self.rules) {
-            parts[digit as usize] = summary;
-        }
+        self.trie.each_part(range, except, self.rules, |digit, summary| {
+            parts[digit as usize] = *summary;
+        });
         for (digit, part) in (0..).zip(parts) {
             let is_here = |entry: &&Entry<S>| entry.number >> (level * 4) & 15 == digit;
             let here: Vec<Entry<S>> = inside.iter().filter(is_here).copied().collect();
@@ -305,7 +305,10 @@ impl<S: Plain> Pair<S> {
         }
 
         let mut visited = Vec::new();
-        self.trie.visit(range, except, &|_| true, &mut |entry| visited.push(entry));
+        let mut note = |number, place, summary: &S| {
+            visited.push(Entry { number, place, summary: *summary });
+        };
+        self.trie.visit(range, except, &|_| true, &mut note);
         assert_eq!(visited.len(), inside.len(), "visited");
         for (one, other) in visited.iter().zip(&inside) {
             assert_eq!((one.number, one.place), (other.number, other.place), "visited in order");
@@ -315,7 +318,7 @@ impl<S: Plain> Pair<S> {
         let all = S::joined(&left, self.rules);
         let wanted = |summary: &S| summary.is_best(&all, self.rules);
         let mut best = Vec::new();
-        self.trie.visit(range, except, &wanted, &mut |entry| best.push(entry.number));
+        self.trie.visit(range, except, &wanted, &mut |number, _, _| best.push(number));
         let listed = inside.iter().filter(|entry| wanted(&entry.summary));
         let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
         assert_eq!(best, listed, "those that are as good as the best of {left:?}");
@@ -366,7 +369,7 @@ proptest! {
             let everyone = Except { numbers: &[], at: Timestamp::ZERO };
             let is_short = |summary: &Ranked| summary.tokens < 2;
             let mut short = Vec::new();
-            let (range, mut visit) = (pair.trie.range(), |it: Entry<Ranked>| short.push(it.number));
+            let (range, mut visit) = (pair.trie.range(), |number, _, _: &Ranked| short.push(number));
             pair.trie.visit(range, everyone, &is_short, &mut visit);
             let listed = pair.entries.iter().filter(|entry| is_short(&entry.summary));
             let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
