@@ -23,7 +23,9 @@ pub(crate) struct Roster {
     touched: Touched,
 }
 
+/// The generation lies before the state, next to what is always read of it.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(C)]
 struct Place {
     generation: u32,
     state: Option<AccountState>,

@@ -50,20 +50,33 @@ impl PartialEq for SlidingSum {
 
 impl SlidingSum {
     /// Adds `amount` at `now`, which is not before the last entry.
+    #[inline]
     pub(crate) fn add(&mut self, amount: u64, now: Timestamp) {
         self.add_all(amount.min(MAX_AMOUNT), now);
     }
 
     /// Adds an amount of any size, as far as the sum can be counted.
+    #[inline]
     fn add_all(&mut self, amount: u64, now: Timestamp) {
+        if amount == 0 {
+            return;
+        }
+        if let Form::Narrow(log) = &mut self.0
+            && log.add(amount, now)
+        {
+            return;
+        }
+        self.add_wide(amount, now);
+    }
+
+    /// The same in the wide form.
+    #[cold]
+    fn add_wide(&mut self, amount: u64, now: Timestamp) {
         let amount = amount.min(u64::MAX - self.all());
         if amount == 0 {
             return;
         }
-        if let Form::Narrow(log) = &mut self.0 {
-            if log.add(amount, now) {
-                return;
-            }
+        if let Form::Narrow(log) = &self.0 {
             let mut wide = Log::default();
             for (at, amount) in log.amounts() {
                 wide.add(amount, at);
@@ -76,6 +89,7 @@ impl SlidingSum {
     }
 
     /// Forgets what left the span.
+    #[inline]
     pub(crate) fn prune(&mut self, span: Millis, now: Timestamp) {
         either!(&mut self.0, log => log.prune(span, now));
         if let Form::Wide(log) = &self.0
@@ -91,11 +105,13 @@ impl SlidingSum {
     }
 
     /// The sum over `(now − span, now]`.
+    #[inline]
     pub(crate) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
         either!(&self.0, log => log.sum(span, now))
     }
 
     /// When the next amount leaves the span.
+    #[inline]
     pub(crate) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
         either!(&self.0, log => log.next_exit(span, now))
     }

@@ -5,6 +5,7 @@ pub(crate) mod cooldown;
 pub(crate) mod health;
 pub(crate) mod load;
 pub(crate) mod quota;
+pub(crate) mod rare;
 pub(crate) mod usage;
 pub(crate) mod window;
 
@@ -15,6 +16,7 @@ use self::cooldown::Cooldowns;
 use self::health::Health;
 use self::load::Load;
 use self::quota::Quota;
+use self::rare::Rare;
 use self::usage::UsageTotals;
 use self::window::{Taken, Windows};
 use crate::account::{Account, AccountId, Entitlement, Plan, Status};
@@ -24,31 +26,34 @@ use crate::request::digest;
 use crate::time::{Millis, Timestamp};
 
 /// Everything the scheduler knows about an account.
+///
+/// In a large pool every account that is looked at is read from far away. So the fields lie in
+/// this order: first those that the predicate and the order always read, in as few cache lines as
+/// they need, with what is [`Rare`] out of line.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(C)]
 pub(crate) struct AccountState {
-    pub(crate) id: AccountId,
-    /// Hash of the id: the account's place in rendezvous hashing, and the source of its jitter.
-    pub(crate) hash: u64,
     /// Its number in the order of insertion, smaller than those of accounts added later.
     pub(crate) number: u32,
-    pub(crate) added_at: Timestamp,
+    pub(crate) weight: u32,
+    /// Hash of the id: the account's place in rendezvous hashing, and the source of its jitter.
+    pub(crate) hash: u64,
     pub(crate) max_in_flight: Option<u32>,
     pub(crate) tier: u8,
-    pub(crate) weight: u32,
     pub(crate) fallback_only: bool,
-    pub(crate) models: NameFilter,
-    pub(crate) selectors: NameFilter,
-    pub(crate) blocked_models: Vec<NameId>,
     standing: Status,
     pub(crate) maintenance: bool,
     pub(crate) draining: bool,
-    pub(crate) windows: Windows,
-    pub(crate) cooldowns: Cooldowns,
-    pub(crate) health: Health,
-    pub(crate) breaker: Breaker,
-    pub(crate) quota: Quota,
+    pub(crate) entitled: Rare<Entitled>,
     pub(crate) load: Load,
+    pub(crate) windows: Windows,
+    pub(crate) breaker: Breaker,
+    pub(crate) health: Health,
+    pub(crate) quota: Quota,
+    pub(crate) cooldowns: Cooldowns,
+    pub(crate) id: AccountId,
     pub(crate) usage: UsageTotals,
+    pub(crate) added_at: Timestamp,
 }
 
 impl AccountState {
@@ -62,9 +67,11 @@ impl AccountState {
             tier: 0,
             weight: 0,
             fallback_only: false,
-            models: NameFilter::new(&account.models, |name| names.intern_model(name)),
-            selectors: NameFilter::new(&account.selectors, |name| names.intern_selector(name)),
-            blocked_models: interned(&account.blocked_models, |name| names.intern_model(name)),
+            entitled: Rare::new(Entitled {
+                models: NameFilter::new(&account.models, |name| names.intern_model(name)),
+                selectors: NameFilter::new(&account.selectors, |name| names.intern_selector(name)),
+                blocked_models: interned(&account.blocked_models, |name| names.intern_model(name)),
+            }),
             standing: Status::Active,
             maintenance: false,
             draining: false,
@@ -108,6 +115,7 @@ impl AccountState {
     }
 
     /// Takes what a lease needs from every limit.
+    #[inline]
     pub(crate) fn reserve(&mut self, cost: u64, turn: u64, now: Timestamp) -> Taken {
         self.load.in_flight = self.load.in_flight.saturating_add(1);
         self.load.last_used = now;
@@ -127,21 +135,37 @@ impl AccountState {
 
     /// The names that it refers to.
     pub(crate) fn names(&self) -> impl Iterator<Item = NameId> + '_ {
-        let entitled = self.models.names.iter().chain(&self.selectors.names).copied();
         let cooled = self.cooldowns.all().filter_map(|block| block.target.name());
-        entitled.chain(self.blocked_models.iter().copied()).chain(cooled)
+        self.entitled.get().into_iter().flat_map(Entitled::names).chain(cooled)
+    }
+}
+
+/// Which names an account may serve; by default all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Entitled {
+    pub(crate) models: NameFilter,
+    pub(crate) selectors: NameFilter,
+    /// Models that the operator blocks.
+    pub(crate) blocked_models: Vec<NameId>,
+}
+
+impl Entitled {
+    fn names(&self) -> impl Iterator<Item = NameId> + '_ {
+        let Self { models, selectors, blocked_models } = self;
+        models.names.iter().chain(&selectors.names).chain(blocked_models).copied()
     }
 }
 
 /// An [`Entitlement`] over interned names.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct NameFilter {
     mode: FilterMode,
     names: Vec<NameId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum FilterMode {
+    #[default]
     Any,
     Only,
     AllBut,

@@ -13,12 +13,12 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const RPM: usize = 60;
 
 /// What an account takes in tables that grow by chunks: its state, and what the index knows of it.
-const ACCOUNT: usize = 592 + 96;
+const ACCOUNT: usize = 328 + 96;
 /// What an account takes in tables that grow by doubling: the order, marks, hashes, deadlines.
 const ACCOUNT_DOUBLED: usize = 22;
-/// What an account takes besides: its id (up to 16 bytes), its limits, its part of the tries of
-/// the index, and its log of requests, which also grows by doubling.
-const ACCOUNT_OWN: usize = 16 + 64 + 292 + 8 * RPM.next_power_of_two();
+/// What an account takes besides: its id (up to 16 bytes), its part of the tries of the index, and
+/// its log of requests, which also grows by doubling.
+const ACCOUNT_OWN: usize = 16 + 292 + 8 * RPM.next_power_of_two();
 /// What an account takes in the look-up by id, per bucket.
 const ACCOUNT_BUCKET: usize = 9;
 /// What a binding takes in the table, which grows by chunks.

@@ -12,7 +12,8 @@ use crate::select::query::{Query, View};
 use crate::select::rank::{self, RankKey};
 use crate::slot::Slot;
 use crate::state::cooldown::Target;
-use crate::state::{AccountState, NameFilter};
+use crate::state::rare::Rare;
+use crate::state::{AccountState, Entitled};
 
 /// Something that holds for an account, but not for every request.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -34,9 +35,7 @@ pub(crate) enum Condition {
 /// A kind of accounts.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    models: NameFilter,
-    selectors: NameFilter,
-    blocked_models: Vec<NameId>,
+    entitled: Rare<Entitled>,
     /// In order, each once.
     conditions: Vec<Condition>,
     /// Whether the accounts have no other trouble, so that a throttle past its cap shows in their
@@ -108,9 +107,7 @@ impl Kind {
     /// The kind of an account with these conditions.
     pub(crate) fn new(state: &AccountState, conditions: &[Condition], view: &View<'_>) -> Self {
         Self {
-            models: state.models.clone(),
-            selectors: state.selectors.clone(),
-            blocked_models: state.blocked_models.clone(),
+            entitled: state.entitled.clone(),
             conditions: conditions.to_vec(),
             calm: is_calm(state, conditions, view),
         }
@@ -124,9 +121,7 @@ impl Kind {
         view: &View<'_>,
     ) -> bool {
         self.conditions == conditions
-            && self.models == state.models
-            && self.selectors == state.selectors
-            && self.blocked_models == state.blocked_models
+            && self.entitled == state.entitled
             && self.calm == is_calm(state, conditions, view)
     }
 
@@ -136,7 +131,7 @@ impl Kind {
 
     /// Why the accounts may never serve a request of these names; `None` when they may.
     pub(crate) fn excludes(&self, query: &Query<'_>) -> Option<Reason> {
-        excluded_by_name(&self.models, &self.selectors, &self.blocked_models, query)
+        excluded_by_name(&self.entitled, query)
     }
 
     /// Which of the conditions a request feels.

@@ -97,7 +97,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         self.slot_of(account)?;
         let models = NameFilter::new(models, |name| self.names.intern_model(name));
-        self.update(account, now, |state| state.models = models)
+        self.update(account, now, |state| state.entitled.change(|it| it.models = models))
     }
 
     /// Replaces the selectors that an account may serve.
@@ -113,7 +113,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         self.slot_of(account)?;
         let selectors = NameFilter::new(selectors, |name| self.names.intern_selector(name));
-        self.update(account, now, |state| state.selectors = selectors)
+        self.update(account, now, |state| state.entitled.change(|it| it.selectors = selectors))
     }
 
     /// Replaces the models that the operator blocks on an account.
@@ -129,7 +129,7 @@ impl Scheduler {
     ) -> Result<(), AccountError> {
         self.slot_of(account)?;
         let blocked = interned(models, |name| self.names.intern_model(name));
-        self.update(account, now, |state| state.blocked_models = blocked)
+        self.update(account, now, |state| state.entitled.change(|it| it.blocked_models = blocked))
     }
 
     /// Sets an account's status. Making it active closes its breaker; cooldowns stay.

@@ -12,8 +12,8 @@ use crate::snapshot::saved::{
     SavedAccount, SavedBinding, SavedBlock, SavedCounters, SavedDeparted, SavedPlace, SavedStop,
     SavedTarget,
 };
-use crate::state::AccountState;
 use crate::state::cooldown::{Block, Target};
+use crate::state::{AccountState, Entitled};
 use crate::sticky::{Binding, BindingKey};
 use crate::time::Timestamp;
 
@@ -50,24 +50,25 @@ impl Scheduler {
     }
 
     fn save_account(&self, slot: Slot, state: &AccountState) -> SavedAccount {
-        let (requests, tokens) = state.windows.taken();
+        let Entitled { models, selectors, blocked_models } =
+            state.entitled.get().cloned().unwrap_or_default();
         SavedAccount {
             id: state.id.clone(),
             place: slot.into(),
             number: state.number,
             added_at: state.added_at,
             plan: plan(state),
-            models: state.models.declared(&self.names),
-            selectors: state.selectors.declared(&self.names),
-            blocked_models: state.blocked_models.iter().map(|&name| self.name(name)).collect(),
+            models: models.declared(&self.names),
+            selectors: selectors.declared(&self.names),
+            blocked_models: blocked_models.iter().map(|&name| self.name(name)).collect(),
             status: state.standing(),
             maintenance: state.maintenance,
             draining: state.draining,
             last_used: state.load.last_used,
             turn: state.load.turn,
-            requests: requests.amounts().collect(),
-            tokens: tokens.amounts().collect(),
-            trouble: state.health.events().amounts().collect(),
+            requests: state.windows.requests().collect(),
+            tokens: state.windows.tokens().collect(),
+            trouble: state.health.events().collect(),
             blocks: state.cooldowns.all().map(|block| self.save_block(block)).collect(),
             breaker: (&state.breaker).into(),
             quota: state.quota.reading(),

@@ -1,13 +1,15 @@
 //! The eligibility predicate: the only place that decides whether an account may serve a request.
+//!
+//! What keeps few accounts away is looked at out of line, so that a yes stays cheap.
 
-use crate::account::Status;
+use crate::account::{AccountId, Status};
 use crate::config::Degraded;
-use crate::names::NameId;
 use crate::refusal::{Dimension, Lift, Reason, Rejection};
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::breaker::Phase;
-use crate::state::{AccountState, NameFilter};
+use crate::state::rare::Rare;
+use crate::state::{AccountState, Entitled};
 use crate::time::Timestamp;
 
 /// Whether the account may serve the request now. `bound` says that the caller is bound to it,
@@ -51,6 +53,7 @@ struct Verdict(Option<Rejection>);
 
 impl Verdict {
     /// What the operator and the upstream say about the account as such.
+    #[inline]
     fn standing(
         &mut self,
         state: &AccountState,
@@ -59,10 +62,11 @@ impl Verdict {
         query: &Query<'_>,
         view: &View<'_>,
     ) {
-        match state.standing() {
-            Status::Disabled => self.firm(Reason::Disabled, Lift::Never),
-            Status::Banned => self.firm(Reason::Banned, Lift::Never),
-            Status::Active | Status::Error => {}
+        if state.standing() == Status::Disabled {
+            self.firm(Reason::Disabled, Lift::Never);
+        }
+        if state.standing() == Status::Banned {
+            self.firm(Reason::Banned, Lift::Never);
         }
         if state.maintenance {
             self.firm(Reason::Maintenance, Lift::Never);
@@ -79,35 +83,48 @@ impl Verdict {
     }
 
     /// What the request itself rules out.
+    #[inline]
     fn request(&mut self, state: &AccountState, query: &Query<'_>) {
-        if query.excluded.contains(&state.id) {
+        if !query.excluded.is_empty() && is_excluded(&state.id, query) {
             self.firm(Reason::Excluded, Lift::Never);
         }
-        let AccountState { models, selectors, blocked_models, .. } = state;
-        if let Some(reason) = excluded_by_name(models, selectors, blocked_models, query) {
+        if let Some(reason) = excluded_by_name(&state.entitled, query) {
             self.firm(reason, Lift::Never);
         }
     }
 
     /// What earlier failures say.
+    #[inline]
     fn trouble(&mut self, state: &AccountState, query: &Query<'_>, view: &View<'_>) {
-        let degraded = view.config.degraded;
-        let breaker = &view.config.breaker;
-        let open = matches!(state.breaker.phase(breaker, view.now), Phase::Open { .. });
-        let firm = !(open && degraded == Degraded::Inferred);
-        self.add(Reason::BreakerOpen, view.breaker_lift(state), firm);
-        if state.cooldowns.is_empty() {
-            return;
+        let lift = view.breaker_lift(state);
+        if lift != Lift::Free {
+            self.breaker(lift, state, view);
         }
+        if !state.cooldowns.is_empty() {
+            self.cooldowns(state, query, view);
+        }
+    }
+
+    #[inline(never)]
+    fn breaker(&mut self, lift: Lift, state: &AccountState, view: &View<'_>) {
+        let phase = state.breaker.phase(&view.config.breaker, view.now);
+        let inferred = view.config.degraded == Degraded::Inferred;
+        let may_override = inferred && matches!(phase, Phase::Open { .. });
+        self.add(Reason::BreakerOpen, lift, !may_override);
+    }
+
+    #[inline(never)]
+    fn cooldowns(&mut self, state: &AccountState, query: &Query<'_>, view: &View<'_>) {
         for block in state.cooldowns.live(view.now) {
             if query.feels(block) {
-                let firm = !may_override(degraded, block.dimension);
+                let firm = !may_override(view.config.degraded, block.dimension);
                 self.add(block.dimension.reason(), Lift::At(block.until), firm);
             }
         }
     }
 
     /// What the limits leave.
+    #[inline]
     fn capacity(&mut self, state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) {
         self.firm(Reason::RateLimit, state.windows.request_lift(view.now));
         self.firm(Reason::TokenLimit, state.windows.token_lift(query.cost, view.now));
@@ -120,15 +137,21 @@ impl Verdict {
         }
     }
 
+    #[inline]
     fn firm(&mut self, reason: Reason, lift: Lift) {
         self.add(reason, lift, true);
     }
 
     /// Adds a condition, unless there is nothing to lift.
+    #[inline]
     fn add(&mut self, reason: Reason, lift: Lift, firm: bool) {
-        if lift == Lift::Free {
-            return;
+        if lift != Lift::Free {
+            self.note(reason, lift, firm);
         }
+    }
+
+    #[inline(never)]
+    fn note(&mut self, reason: Reason, lift: Lift, firm: bool) {
         let mut condition = Rejection::firm(reason, lift);
         if !firm {
             condition.firm = Lift::Free;
@@ -145,14 +168,21 @@ impl Verdict {
     }
 }
 
+#[inline(never)]
+fn is_excluded(id: &AccountId, query: &Query<'_>) -> bool {
+    query.excluded.contains(id)
+}
+
 /// Why accounts of this entitlement may never serve a request of these names; `None` when they
 /// may.
-pub(crate) fn excluded_by_name(
-    models: &NameFilter,
-    selectors: &NameFilter,
-    blocked_models: &[NameId],
-    query: &Query<'_>,
-) -> Option<Reason> {
+#[inline]
+pub(crate) fn excluded_by_name(entitled: &Rare<Entitled>, query: &Query<'_>) -> Option<Reason> {
+    excluded_by(entitled.get()?, query)
+}
+
+#[inline(never)]
+fn excluded_by(entitled: &Entitled, query: &Query<'_>) -> Option<Reason> {
+    let Entitled { models, selectors, blocked_models } = entitled;
     let model = query.model.id();
     if model.is_some_and(|model| blocked_models.binary_search(&model).is_ok()) {
         return Some(Reason::ModelBlocked);

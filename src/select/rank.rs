@@ -1,12 +1,16 @@
 //! The order among eligible accounts: one packed key each, smaller is better.
+//!
+//! What few accounts have and few configurations ask for is looked at out of line, so that the
+//! key of an ordinary account stays cheap.
 
-use crate::config::{Config, Recency, Term, Ties};
+use crate::config::{Config, QuotaPolicy, Recency, Term, Ties};
 use crate::names::Named;
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
 use crate::state::window::FULL_HEADROOM;
+use crate::time::Timestamp;
 
 /// An account's place in the order. Its comparison is the only order there is, and its equality,
 /// as far as a [`TieMask`] lets it look, the only test of a tie.
@@ -60,13 +64,14 @@ pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &Vi
     let mut merit = u128::from(fallback_only) << 1 | u128::from(past_soft_limit);
     let mut recency = 0;
     for &term in &view.config.rank.terms {
-        let value = weigh(term, state, slot, query, view);
-        if term == Term::Recency {
-            recency = value;
-        } else {
-            let bits = bits(term);
-            merit = merit << bits | u128::from(value.min((1 << bits) - 1));
-        }
+        weigh_then(term, state, slot, query, view, |term, value| {
+            if term == Term::Recency {
+                recency = value;
+            } else {
+                let bits = bits(term);
+                merit = merit << bits | u128::from(value.min((1 << bits) - 1));
+            }
+        });
     }
     RankKey { merit, recency }
 }
@@ -85,7 +90,11 @@ pub(crate) fn is_calm(state: &AccountState, query: &Query<'_>, view: &View<'_>) 
     trouble(state, query, view) == 0
 }
 
+/// The percentage of a quota of which nothing is used.
+const FULL_PERCENT: f64 = 100.0;
+
 /// How many bits of the merit a term takes; recency has its own part of the key.
+#[inline]
 fn bits(term: Term) -> u32 {
     match term {
         Term::ModelCooldown => 1,
@@ -109,6 +118,7 @@ pub(crate) struct Precedence {
 }
 
 /// What goes before all terms of an account.
+#[inline]
 pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
     Precedence {
         fallback_only: state.fallback_only,
@@ -117,7 +127,6 @@ pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
 }
 
 /// One term of an account, smaller is better.
-#[inline]
 pub(crate) fn weigh(
     term: Term,
     state: &AccountState,
@@ -125,33 +134,66 @@ pub(crate) fn weigh(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> u64 {
-    let now = view.now;
+    weigh_then(term, state, slot, query, view, |_, value| value)
+}
+
+/// Hands on one term of an account with its value: once for each term, so that what is done with
+/// it is compiled for each as well.
+#[inline(always)]
+fn weigh_then<R>(
+    term: Term,
+    state: &AccountState,
+    slot: Slot,
+    query: &Query<'_>,
+    view: &View<'_>,
+    then: impl FnOnce(Term, u64) -> R,
+) -> R {
     match term {
-        Term::ModelCooldown => has_unnamed_cooldown(state, query, view).into(),
-        Term::Tier => state.tier.into(),
-        Term::InFlight => in_flight_steps(view.in_flight(state, slot), view),
+        Term::ModelCooldown => {
+            then(Term::ModelCooldown, has_unnamed_cooldown(state, query, view).into())
+        }
+        Term::Tier => then(Term::Tier, state.tier.into()),
+        Term::InFlight => then(Term::InFlight, in_flight_steps(state, slot, view)),
+        Term::Trouble => then(Term::Trouble, trouble(state, query, view)),
+        Term::Quota => then(Term::Quota, quota_steps_missing(state, view)),
+        Term::Headroom => then(Term::Headroom, FULL_HEADROOM - coarse_headroom(state, view)),
+        Term::Recency => then(Term::Recency, recency(state, view)),
         Term::WeightedInFlight => {
-            let steps = in_flight_steps(view.in_flight(state, slot), view);
-            steps * 256_000 / u64::from(state.weight)
+            then(Term::WeightedInFlight, weighted_in_flight(state, slot, view))
         }
-        Term::Trouble => trouble(state, query, view),
-        Term::Quota => quota_steps_missing(state, view),
-        Term::Headroom => FULL_HEADROOM - coarse_headroom(state, view),
-        Term::BoundCallers => view.bound(state, slot).into(),
-        Term::QuotaReset => {
-            let reset = state.quota.next_reset(now).map(|reset| reset.as_millis() / 1_000);
-            reset.unwrap_or(u64::MAX)
-        }
-        Term::Recency => match view.config.rank.recency {
-            Recency::Turn => state.load.turn,
-            Recency::Millisecond => state.load.last_used.as_millis(),
-        },
+        Term::BoundCallers => then(Term::BoundCallers, view.bound(state, slot).into()),
+        Term::QuotaReset => then(Term::QuotaReset, quota_reset(state, view.now)),
+    }
+}
+
+#[inline(never)]
+fn weighted_in_flight(state: &AccountState, slot: Slot, view: &View<'_>) -> u64 {
+    in_flight_steps(state, slot, view) * 256_000 / u64::from(state.weight)
+}
+
+#[inline(never)]
+fn quota_reset(state: &AccountState, now: Timestamp) -> u64 {
+    let reset = state.quota.next_reset(now).map(|reset| reset.as_millis() / 1_000);
+    reset.unwrap_or(u64::MAX)
+}
+
+#[inline]
+fn recency(state: &AccountState, view: &View<'_>) -> u64 {
+    match view.config.rank.recency {
+        Recency::Turn => state.load.turn,
+        Recency::Millisecond => state.load.last_used.as_millis(),
     }
 }
 
 /// Whether the account has a live cooldown that the request might meet, because it does not say
 /// which model or selector it is for.
+#[inline]
 fn has_unnamed_cooldown(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
+    !state.cooldowns.is_empty() && might_meet_any(state, query, view)
+}
+
+#[inline(never)]
+fn might_meet_any(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     state.cooldowns.live(view.now).any(|block| might_meet(block.target, query))
 }
 
@@ -165,7 +207,8 @@ pub(crate) fn might_meet(target: Target, query: &Query<'_>) -> bool {
     }
 }
 
-fn in_flight_steps(in_flight: u32, view: &View<'_>) -> u64 {
+fn in_flight_steps(state: &AccountState, slot: Slot, view: &View<'_>) -> u64 {
+    let in_flight = view.in_flight(state, slot);
     match view.config.rank.ties {
         Ties::Exact => in_flight.into(),
         Ties::Health { in_flight_slack, .. } => {
@@ -176,15 +219,29 @@ fn in_flight_steps(in_flight: u32, view: &View<'_>) -> u64 {
 
 /// Trouble in buckets; at least one while a capped throttle is over for us but not for the
 /// upstream.
+#[inline]
 fn trouble(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> u64 {
+    let none = state.health.is_spotless() && state.cooldowns.is_empty();
+    if none { 0 } else { known_trouble(state, query, view) }
+}
+
+#[inline(never)]
+fn known_trouble(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> u64 {
     let policy = &view.config.health;
     let buckets = state.health.score(policy, view.now) / u64::from(policy.bucket);
     let past_cap = state.cooldowns.is_past_cap(|target| query.concerns(target), view.now);
     buckets.max(u64::from(past_cap))
 }
 
+#[inline]
 fn quota_steps_missing(state: &AccountState, view: &View<'_>) -> u64 {
     let policy = &view.config.quota;
+    let percent = state.quota.worst(view.now).unwrap_or(policy.unknown_percent);
+    if percent >= FULL_PERCENT { 0 } else { steps_missing(percent, policy) }
+}
+
+#[inline(never)]
+fn steps_missing(percent: f64, policy: &QuotaPolicy) -> u64 {
     let points = f64::from(policy.bucket_points);
     let steps = |percent: f64| {
         #[expect(
@@ -195,10 +252,10 @@ fn quota_steps_missing(state: &AccountState, view: &View<'_>) -> u64 {
         let steps = (percent / points) as u64;
         steps
     };
-    let percent = state.quota.worst(view.now).unwrap_or(policy.unknown_percent);
-    steps(100.0) - steps(percent)
+    steps(FULL_PERCENT) - steps(percent)
 }
 
+#[inline]
 fn coarse_headroom(state: &AccountState, view: &View<'_>) -> u64 {
     let free = state.windows.headroom(view.now);
     match view.config.rank.ties {
@@ -207,14 +264,23 @@ fn coarse_headroom(state: &AccountState, view: &View<'_>) -> u64 {
     }
 }
 
+#[inline]
 fn is_past_soft_limit(state: &AccountState, view: &View<'_>) -> bool {
     let soft = &view.config.soft;
-    let rate = soft.rate_used_percent.is_some_and(|percent| {
-        #[expect(clippy::cast_precision_loss, reason = "the fraction has 33 bits")]
-        let free = state.windows.headroom(view.now) as f64 / FULL_HEADROOM as f64;
-        (1.0 - free) * 100.0 >= percent
-    });
-    let left = state.quota.worst(view.now);
-    let quota = soft.quota_left_percent.is_some_and(|percent| left.is_some_and(|it| it < percent));
-    rate || quota
+    soft.rate_used_percent.is_some_and(|percent| uses_rate(state, percent, view.now))
+        || soft.quota_left_percent.is_some_and(|percent| lacks_quota(state, percent, view.now))
+}
+
+/// Whether so many percent of the tightest request window are in use.
+#[inline(never)]
+fn uses_rate(state: &AccountState, percent: f64, now: Timestamp) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "the fraction has 33 bits")]
+    let free = state.windows.headroom(now) as f64 / FULL_HEADROOM as f64;
+    (1.0 - free) * 100.0 >= percent
+}
+
+/// Whether fewer percent of quota are left.
+#[inline(never)]
+fn lacks_quota(state: &AccountState, percent: f64, now: Timestamp) -> bool {
+    state.quota.worst(now).is_some_and(|left| left < percent)
 }

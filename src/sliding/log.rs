@@ -66,8 +66,9 @@ impl Count for u64 {
 pub(super) struct Log<C> {
     /// In time order; `total` runs on from entry to entry.
     entries: VecDeque<Entry<C>>,
-    /// When the last entry was; the times of the others are counted back from it.
-    newest: Timestamp,
+    /// When the first entry was, from which the times of the others are counted. Kept here, so
+    /// that as long as it is inside a span, no answer has to look at the entries.
+    oldest: Timestamp,
     /// The running total before the first entry.
     base: C,
     /// The running total after the last entry.
@@ -83,56 +84,97 @@ struct Entry<C> {
 
 impl<C: Count> Log<C> {
     /// Adds `amount` at `now`, which is not before the last entry; `false` when that does not fit.
+    #[inline]
     pub(super) fn add(&mut self, amount: u64, now: Timestamp) -> bool {
-        let first = self.entries.front().map_or(now, |first| self.time(first));
+        let first = if self.is_empty() { now } else { self.oldest };
         if amount > C::MAX - self.all() || now.since(first).as_millis() > C::MAX {
             return false;
         }
-        let joins = self.newest == now;
         self.total = self.total.plus(amount);
-        self.newest = now;
+        let at = C::of(now.as_millis());
         match self.entries.back_mut() {
-            Some(last) if joins => last.total = self.total,
+            Some(last) if last.at == at => last.total = self.total,
             _ => {
-                let at = C::of(now.as_millis());
+                self.oldest = first;
                 self.entries.push_back(Entry { at, total: self.total });
             }
         }
         true
     }
 
+    #[inline]
     pub(super) fn prune(&mut self, span: Millis, now: Timestamp) {
-        while let Some(first) = self.entries.front()
-            && self.time(first).is_over(span, now)
-        {
-            self.base = first.total;
-            self.entries.pop_front();
+        while self.is_past(span, now) {
+            self.forget_first();
         }
     }
 
     pub(super) fn truncate(&mut self, count: usize) {
         while self.entries.len() > count {
-            self.base = self.entries.pop_front().map_or(self.base, |first| first.total);
+            self.forget_first();
         }
     }
 
+    fn forget_first(&mut self) {
+        if let Some(first) = self.entries.pop_front() {
+            self.base = first.total;
+            self.find_oldest();
+        }
+    }
+
+    /// Notes the time of the first entry, which is another one than before.
+    fn find_oldest(&mut self) {
+        if let Some(first) = self.entries.front() {
+            self.oldest = self.time(first);
+        }
+    }
+
+    #[inline]
     pub(super) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
+        if self.is_past(span, now) { self.sum_inside(span, now) } else { self.all() }
+    }
+
+    #[inline]
+    pub(super) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
+        if self.is_past(span, now) {
+            return self.exit_inside(span, now);
+        }
+        (!self.is_empty()).then(|| self.oldest.plus(span))
+    }
+
+    /// Whether an entry has left the span.
+    #[inline]
+    fn is_past(&self, span: Millis, now: Timestamp) -> bool {
+        !self.is_empty() && self.oldest.is_over(span, now)
+    }
+
+    /// The sum when some entries have left the span.
+    #[inline(never)]
+    fn sum_inside(&self, span: Millis, now: Timestamp) -> u64 {
         self.total.past(self.total_before(self.left(span, now)))
     }
 
-    pub(super) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
+    /// The next exit when some entries have left the span.
+    #[inline(never)]
+    fn exit_inside(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
         self.entries.get(self.left(span, now)).map(|entry| self.time(entry).plus(span))
     }
 
-    /// How many entries have left the span.
+    /// How many entries have left the span when some have: mostly it is one.
+    #[inline]
     fn left(&self, span: Millis, now: Timestamp) -> usize {
-        let has_left = |entry: &Entry<C>| self.time(entry).is_over(span, now);
-        match self.entries.front() {
-            Some(oldest) if has_left(oldest) => self.entries.partition_point(has_left),
-            _ => 0,
+        match self.entries.get(1) {
+            Some(second) if self.time(second).is_over(span, now) => self.count_left(span, now),
+            _ => 1,
         }
     }
 
+    #[inline(never)]
+    fn count_left(&self, span: Millis, now: Timestamp) -> usize {
+        self.entries.partition_point(|entry| self.time(entry).is_over(span, now))
+    }
+
+    #[inline(never)]
     pub(super) fn free_at(&self, span: Millis, allowed: u64) -> Timestamp {
         let blocks = |entry: &Entry<C>| self.total.past(entry.total) > allowed;
         let blocking = self.entries.partition_point(blocks);
@@ -152,17 +194,10 @@ impl<C: Count> Log<C> {
         }
         self.total = self.total.minus(amount);
         if held == amount {
-            self.remove(index);
+            self.entries.remove(index);
+            self.find_oldest();
         }
         true
-    }
-
-    fn remove(&mut self, index: usize) {
-        let before_last = self.entries.len().checked_sub(2);
-        if let Some(previous) = before_last.filter(|&previous| previous + 1 == index) {
-            self.newest = self.time(&self.entries[previous]);
-        }
-        self.entries.remove(index);
     }
 
     pub(super) fn amounts(&self) -> impl Iterator<Item = (Timestamp, u64)> {
@@ -176,6 +211,7 @@ impl<C: Count> Log<C> {
     }
 
     /// The sum of all entries.
+    #[inline]
     pub(super) fn all(&self) -> u64 {
         self.total.past(self.base)
     }
@@ -184,15 +220,17 @@ impl<C: Count> Log<C> {
         self.entries.len()
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     fn time(&self, entry: &Entry<C>) -> Timestamp {
-        let age = C::of(self.newest.as_millis()).past(entry.at);
-        self.newest.minus(Millis::new(age))
+        let later = entry.at.past(C::of(self.oldest.as_millis()));
+        self.oldest.plus(Millis::new(later))
     }
 
+    #[inline]
     fn total_before(&self, index: usize) -> C {
         index.checked_sub(1).map_or(self.base, |previous| self.entries[previous].total)
     }

@@ -3,6 +3,7 @@
 use crate::config::BreakerPolicy;
 use crate::refusal::Lift;
 use crate::snapshot::saved::{SavedBreaker, SavedStreak};
+use crate::state::rare::Rare;
 use crate::time::{Millis, Timestamp};
 
 /// Where a breaker stands. Derived from the time, so that reading changes nothing.
@@ -15,15 +16,21 @@ pub(crate) enum Phase {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Breaker {
+    /// Set while open or half-open.
+    open_until: Option<Timestamp>,
+    /// Changes at each opening; verdicts of leases taken under an earlier one are ignored.
+    epoch: u32,
+    history: Rare<History>,
+}
+
+/// What a breaker remembers of trouble.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct History {
     errors: Streak,
     internal: u32,
     bans: Streak,
-    /// Set while open or half-open.
-    open_until: Option<Timestamp>,
     /// Openings since the last success.
     episodes: u32,
-    /// Changes at each opening; verdicts of leases taken under an earlier one are ignored.
-    epoch: u32,
     /// Probes under way, oldest sign of life first.
     probes: Vec<Probe>,
 }
@@ -51,6 +58,7 @@ impl Streak {
 }
 
 impl Breaker {
+    #[inline]
     pub(crate) fn phase(&self, policy: &BreakerPolicy, now: Timestamp) -> Phase {
         match self.open_until {
             None => Phase::Closed,
@@ -66,17 +74,24 @@ impl Breaker {
 
     /// Errors in a row while closed: none after a recovery that ended without probes.
     pub(crate) fn errors(&self) -> u32 {
-        if self.open_until.is_some() { 0 } else { self.errors.count }
+        let errors = self.history.get().map_or(0, |history| history.errors.count);
+        if self.open_until.is_some() { 0 } else { errors }
     }
 
     /// The leases that probe with their newest signs of life, the oldest first.
     #[cfg(feature = "journal")]
     pub(crate) fn probes(&self) -> impl Iterator<Item = (u64, Timestamp)> {
-        self.probes.iter().map(|probe| (probe.lease, probe.seen))
+        self.under_way().iter().map(|probe| (probe.lease, probe.seen))
+    }
+
+    /// The probes under way, the oldest sign of life first.
+    fn under_way(&self) -> &[Probe] {
+        self.history.get().map_or(&[], |history| &history.probes)
     }
 
     /// What lets the next request pass. A probe ends at the latest with its lease, which may be
     /// silent for `lease_timeout`.
+    #[inline]
     pub(crate) fn lift(
         &self,
         policy: &BreakerPolicy,
@@ -93,9 +108,10 @@ impl Breaker {
         }
     }
 
+    #[cold]
     fn probe_lift(&self, policy: &BreakerPolicy, timeout: Millis, now: Timestamp) -> Lift {
         let allowed = policy.half_open_probes.map_or(usize::MAX, |probes| probes as usize);
-        let live = self.probes.iter().filter(|probe| !probe.seen.is_over(timeout, now));
+        let live = self.under_way().iter().filter(|probe| !probe.seen.is_over(timeout, now));
         match live.clone().count().checked_sub(allowed) {
             None => Lift::Free,
             Some(surplus) => live
@@ -106,36 +122,43 @@ impl Breaker {
     }
 
     /// Notes that `lease` starts; whether it is a probe.
+    #[inline]
     pub(crate) fn admit(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
         let is_probe = self.phase(policy, now) == Phase::HalfOpen;
         if is_probe {
-            self.probes.retain(|probe| !probe.seen.is_over(policy.probe_timeout, now));
-            self.probes.push(Probe { lease, seen: now });
+            let probes = &mut self.history.make().probes;
+            probes.retain(|probe| !probe.seen.is_over(policy.probe_timeout, now));
+            probes.push(Probe { lease, seen: now });
         }
         is_probe
     }
 
     /// A sign of life of a probe.
     pub(crate) fn touch(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) {
-        let Some(index) = self.probes.iter().position(|probe| probe.lease == lease) else {
+        let Some(History { probes, .. }) = self.history.get_mut() else {
             return;
         };
-        if !self.probes[index].seen.is_over(policy.probe_timeout, now) {
-            self.probes.remove(index);
-            self.probes.push(Probe { lease, seen: now });
+        let Some(index) = probes.iter().position(|probe| probe.lease == lease) else {
+            return;
+        };
+        if !probes[index].seen.is_over(policy.probe_timeout, now) {
+            probes.remove(index);
+            probes.push(Probe { lease, seen: now });
         }
     }
 
     /// Whether the probe of `lease` still holds its place.
     pub(crate) fn holds(&self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let probe = self.probes.iter().find(|probe| probe.lease == lease);
+        let probe = self.under_way().iter().find(|probe| probe.lease == lease);
         probe.is_some_and(|probe| !probe.seen.is_over(policy.probe_timeout, now))
     }
 
     /// Frees the probe of `lease`; whether it held its place to the end.
     pub(crate) fn release(&mut self, lease: u64, policy: &BreakerPolicy, now: Timestamp) -> bool {
         let held = self.holds(lease, policy, now);
-        self.probes.retain(|probe| probe.lease != lease);
+        if let Some(history) = self.history.get_mut() {
+            history.probes.retain(|probe| probe.lease != lease);
+        }
         held
     }
 
@@ -146,13 +169,14 @@ impl Breaker {
         };
         match self.phase(policy, now) {
             Phase::Closed => {
+                let errors = &mut self.history.make().errors;
                 if self.open_until.take().is_some() {
-                    self.errors.count = 0;
+                    errors.count = 0;
                 }
-                self.errors.extend(policy.window, now) >= threshold
+                errors.extend(policy.window, now) >= threshold
             }
             Phase::Open { .. } => {
-                self.errors.extend(policy.window, now);
+                self.history.make().errors.extend(policy.window, now);
                 false
             }
             Phase::HalfOpen => true,
@@ -168,38 +192,44 @@ impl Breaker {
         now: Timestamp,
     ) -> Option<Millis> {
         self.open_until = Some(now.plus(policy.recovery));
-        self.episodes = self.episodes.saturating_add(1);
         self.epoch = self.epoch.wrapping_add(1);
-        self.probes.clear();
+        let History { episodes, probes, .. } = self.history.make();
+        *episodes = episodes.saturating_add(1);
+        probes.clear();
         let escalation = policy.escalation?;
-        let due = self.episodes >= escalation.from_episode && age > escalation.grace;
-        due.then(|| escalation.base.grown(escalation.factor, self.episodes - 1, escalation.cap))
+        let due = *episodes >= escalation.from_episode && age > escalation.grace;
+        due.then(|| escalation.base.grown(escalation.factor, *episodes - 1, escalation.cap))
     }
 
     /// Counts an internal upstream error; whether the account should be quarantined.
     pub(crate) fn internal(&mut self, policy: &BreakerPolicy) -> bool {
-        self.internal = self.internal.saturating_add(1);
-        policy.internal_threshold.is_some_and(|threshold| self.internal >= threshold)
+        let History { internal, .. } = self.history.make();
+        *internal = internal.saturating_add(1);
+        policy.internal_threshold.is_some_and(|threshold| *internal >= threshold)
     }
 
     /// Counts a ban signal; whether the account is banned.
     pub(crate) fn ban_signal(&mut self, policy: &BreakerPolicy, now: Timestamp) -> bool {
-        let count = self.bans.extend(policy.ban_window, now);
+        let count = self.history.make().bans.extend(policy.ban_window, now);
         policy.ban_threshold.is_some_and(|threshold| count >= threshold)
     }
 
     /// A success: closes, and every streak starts over; whether it was open or half-open. Other
     /// probes go on, and are heard.
+    #[inline]
     pub(crate) fn success(&mut self) -> bool {
-        let was_open = self.open_until.is_some();
-        let probes = std::mem::take(&mut self.probes);
-        *self = Self { epoch: self.epoch, probes, ..Self::default() };
-        was_open
+        if let Some(history) = self.history.get_mut() {
+            let probes = std::mem::take(&mut history.probes);
+            *history = History { probes, ..History::default() };
+        }
+        self.open_until.take().is_some()
     }
 
     /// The operator's reset: closes, and errors are forgotten. Episodes and other streaks stay.
     pub(crate) fn reset(&mut self) {
-        self.errors = Streak::default();
+        if let Some(history) = self.history.get_mut() {
+            history.errors = Streak::default();
+        }
         self.open_until = None;
     }
 }
@@ -207,12 +237,13 @@ impl Breaker {
 impl From<&Breaker> for SavedBreaker {
     fn from(breaker: &Breaker) -> Self {
         let streak = |Streak { count, last }: Streak| SavedStreak { count, last };
+        let history = breaker.history.get().cloned().unwrap_or_default();
         Self {
-            errors: streak(breaker.errors),
-            internal: breaker.internal,
-            bans: streak(breaker.bans),
+            errors: streak(history.errors),
+            internal: history.internal,
+            bans: streak(history.bans),
             open_until: breaker.open_until,
-            episodes: breaker.episodes,
+            episodes: history.episodes,
             epoch: breaker.epoch,
         }
     }
@@ -221,14 +252,14 @@ impl From<&Breaker> for SavedBreaker {
 impl From<&SavedBreaker> for Breaker {
     fn from(saved: &SavedBreaker) -> Self {
         let streak = |SavedStreak { count, last }: SavedStreak| Streak { count, last };
-        Self {
+        let history = History {
             errors: streak(saved.errors),
             internal: saved.internal,
             bans: streak(saved.bans),
-            open_until: saved.open_until,
             episodes: saved.episodes,
-            epoch: saved.epoch,
             probes: Vec::new(),
-        }
+        };
+        let SavedBreaker { open_until, epoch, .. } = *saved;
+        Self { open_until, epoch, history: Rare::new(history) }
     }
 }

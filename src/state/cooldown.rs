@@ -96,6 +96,7 @@ impl Cooldowns {
         Some(cooldowns)
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

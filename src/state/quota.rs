@@ -54,7 +54,7 @@ impl Quota {
     pub(crate) fn reading(&self) -> QuotaReading {
         let mut reading = QuotaReading::at(self.observed_at());
         reading.windows = self.windows().to_vec();
-        reading.balance = self.balance();
+        reading.balance = self.0.as_ref().and_then(|newest| newest.balance);
         reading
     }
 
@@ -66,49 +66,60 @@ impl Quota {
         self.0.as_ref().map_or(&[], |newest| &newest.windows)
     }
 
-    fn balance(&self) -> Option<f64> {
-        self.0.as_ref()?.balance
-    }
-
     /// Percent left in the worst window that is known, for ranking.
+    #[inline]
     pub(crate) fn worst(&self, now: Timestamp) -> Option<f64> {
-        self.known(now).map(|(_, remaining)| remaining).reduce(f64::min)
+        self.0.as_ref()?.worst(now)
     }
 
     /// Percent left in the worst window that can block.
     pub(crate) fn worst_gate(&self, now: Timestamp) -> Option<f64> {
-        let gates = self.known(now).filter(|(window, _)| window.gates);
+        let known = self.0.as_ref()?.known(now);
+        let gates = known.filter(|(window, _)| window.gates);
         gates.map(|(_, remaining)| remaining).reduce(f64::min)
     }
 
     /// The soonest reset that lies ahead.
+    #[inline]
     pub(crate) fn next_reset(&self, now: Timestamp) -> Option<Timestamp> {
-        self.windows().iter().filter_map(|window| window.reset).filter(|&reset| now < reset).min()
+        self.0.as_ref()?.next_reset(now)
     }
 
     /// What the reading says about serving.
     pub(crate) fn evidence(&self, policy: &QuotaPolicy, now: Timestamp) -> Evidence {
-        let Some(worst) = self.worst_gate(now) else {
+        let (Some(worst), Some(newest)) = (self.worst_gate(now), &self.0) else {
             return Evidence::Unknown;
         };
-        let balance = self.balance().filter(|_| policy.spend_on_demand);
+        let balance = newest.balance.filter(|_| policy.spend_on_demand);
         if worst > policy.dry_percent || balance.is_some_and(|it| it > policy.on_demand_reserve) {
             return Evidence::Available;
         }
-        let dry = self
+        let dry = newest
             .known(now)
             .filter(|(window, remaining)| window.gates && *remaining <= policy.dry_percent);
-        let by_age = self.observed_at().plus(policy.max_age);
+        let by_age = newest.observed_at.plus(policy.max_age);
         let until = dry.map(|(window, _)| window.reset.unwrap_or(by_age)).max();
         match until {
             Some(until) if now < until => Evidence::Dry { until },
             _ => Evidence::Unknown,
         }
     }
+}
+
+impl Newest {
+    #[inline(never)]
+    fn worst(&self, now: Timestamp) -> Option<f64> {
+        self.known(now).map(|(_, remaining)| remaining).reduce(f64::min)
+    }
+
+    #[inline(never)]
+    fn next_reset(&self, now: Timestamp) -> Option<Timestamp> {
+        self.windows.iter().filter_map(|window| window.reset).filter(|&reset| now < reset).min()
+    }
 
     /// The windows whose reading still says something, with their percent left.
     fn known(&self, now: Timestamp) -> impl Iterator<Item = (&QuotaWindow, f64)> {
-        let current = self.windows().iter().filter(move |it| it.reset.is_none_or(|end| now < end));
+        let current = self.windows.iter().filter(move |it| it.reset.is_none_or(|end| now < end));
         current.filter_map(|window| window.remaining.map(|remaining| (window, remaining)))
     }
 }

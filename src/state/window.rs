@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::account::{Plan, RateLimit};
 use crate::refusal::Lift;
 use crate::sliding::SlidingSum;
+use crate::state::rare::Rare;
 use crate::time::{Millis, Timestamp};
 
 /// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
@@ -22,99 +23,160 @@ pub(crate) struct Taken {
 /// replacing the limits keeps the usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Windows {
-    limits: Vec<RateLimit>,
-    token_limit: Option<RateLimit>,
+    limits: Limits,
     requests: SlidingSum,
-    tokens: SlidingSum,
+    tokens: Rare<Tokens>,
+}
+
+/// The limits of requests. The first is mostly the only one.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Limits {
+    first: Option<RateLimit>,
+    others: Rare<Vec<RateLimit>>,
+}
+
+/// The token window, and what was taken from it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Tokens {
+    limit: Option<RateLimit>,
+    log: SlidingSum,
+}
+
+impl Limits {
+    fn of(limits: &[RateLimit]) -> Self {
+        let (first, others) = limits.split_at(limits.len().min(1));
+        Self { first: first.first().copied(), others: Rare::new(others.to_vec()) }
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = &RateLimit> {
+        self.first.iter().chain(self.others.get().into_iter().flatten())
+    }
+
+    /// What `value` makes of each limit, joined by `pick`; `None` without limits.
+    #[inline]
+    fn join<T>(&self, value: impl Fn(RateLimit) -> T, pick: impl Fn(T, T) -> T) -> Option<T> {
+        let first = value(self.first?);
+        match self.others.get() {
+            None => Some(first),
+            Some(others) => Some(Self::join_others(others, first, value, pick)),
+        }
+    }
+
+    #[inline(never)]
+    fn join_others<T>(
+        others: &[RateLimit],
+        first: T,
+        value: impl Fn(RateLimit) -> T,
+        pick: impl Fn(T, T) -> T,
+    ) -> T {
+        others.iter().map(|&limit| value(limit)).fold(first, pick)
+    }
+
+    /// The length of the longest window.
+    #[inline]
+    fn span(&self) -> Option<Millis> {
+        self.join(|limit| limit.per, Ord::max)
+    }
 }
 
 impl Windows {
     /// Replaces the limits.
     pub(crate) fn set_limits(&mut self, plan: &Plan) {
-        self.limits.clone_from(&plan.requests);
-        self.token_limit = plan.tokens;
+        self.limits = Limits::of(&plan.requests);
+        self.tokens.change(|tokens| tokens.limit = plan.tokens);
     }
 
-    /// What was taken: requests and tokens.
-    pub(crate) fn taken(&self) -> (&SlidingSum, &SlidingSum) {
-        (&self.requests, &self.tokens)
+    /// The requests that were taken.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        self.requests.amounts()
+    }
+
+    /// The tokens that were taken.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = (Timestamp, u64)> {
+        self.tokens.get().into_iter().flat_map(|tokens| tokens.log.amounts())
     }
 
     /// Replaces what was taken.
     pub(crate) fn set_taken(&mut self, requests: SlidingSum, tokens: SlidingSum) {
-        (self.requests, self.tokens) = (requests, tokens);
+        self.requests = requests;
+        self.tokens.change(|taken| taken.log = tokens);
     }
 
     /// What lifts the request windows: free when each has room for one more.
+    #[inline]
     pub(crate) fn request_lift(&self, now: Timestamp) -> Lift {
-        let lifts = self.limits.iter().map(|limit| lift(*limit, &self.requests, 1, now));
-        lifts.max().unwrap_or_default()
+        let lift = self.limits.join(|limit| lift(limit, &self.requests, 1, now), Ord::max);
+        lift.unwrap_or_default()
     }
 
     /// What lifts the token window for a request of `cost` tokens. A request of unknown cost
     /// needs the window not to be full.
+    #[inline]
     pub(crate) fn token_lift(&self, cost: u64, now: Timestamp) -> Lift {
-        self.token_limit.map_or(Lift::Free, |limit| lift(limit, &self.tokens, cost.max(1), now))
+        self.token_window().map_or(Lift::Free, |(limit, log)| lift(limit, log, cost.max(1), now))
     }
 
     /// The free fraction of the tightest request window, in units of 2⁻³², exact for limits up to
     /// 65 536.
     pub(crate) fn headroom(&self, now: Timestamp) -> u64 {
-        let free = |window: &RateLimit| {
+        let free = |window: RateLimit| {
             let used = self.requests.sum(window.per, now).min(window.limit);
             share(window.limit - used, window.limit)
         };
-        self.limits.iter().map(free).min().unwrap_or(FULL_HEADROOM)
+        self.limits.join(free, Ord::min).unwrap_or(FULL_HEADROOM)
     }
 
     /// The tokens that a request may be charged; `u64::MAX` without a limit.
+    #[inline]
     pub(crate) fn tokens_left(&self, now: Timestamp) -> u64 {
-        self.token_limit
-            .map_or(u64::MAX, |limit| limit.limit.saturating_sub(self.tokens.sum(limit.per, now)))
+        let left = |(limit, used): (RateLimit, u64)| limit.limit.saturating_sub(used);
+        self.token_usage(now).map_or(u64::MAX, left)
     }
 
     /// When the next request or token leaves a window.
+    #[inline]
     pub(crate) fn next_exit(&self, now: Timestamp) -> Option<Timestamp> {
-        let requests =
-            self.limits.iter().filter_map(|limit| self.requests.next_exit(limit.per, now)).min();
-        let tokens = self.token_limit.and_then(|limit| self.tokens.next_exit(limit.per, now));
-        match (requests, tokens) {
-            (Some(request), Some(token)) => Some(request.min(token)),
-            (request, token) => request.or(token),
-        }
+        let request = self.limits.join(|limit| self.requests.next_exit(limit.per, now), sooner);
+        let token = self.token_window().and_then(|(limit, log)| log.next_exit(limit.per, now));
+        sooner(request.flatten(), token)
     }
 
     /// Takes one request and `cost` tokens; says what was counted.
+    #[inline]
     pub(crate) fn take(&mut self, cost: u64, now: Timestamp) -> Taken {
-        if let Some(span) = self.request_span() {
+        let span = self.limits.span();
+        if let Some(span) = span {
             self.requests.prune(span, now);
             self.requests.add(1, now);
         }
-        self.take_tokens(cost, now);
-        let tokens = if self.token_limit.is_some() { cost } else { 0 };
-        Taken { at: now, request: !self.limits.is_empty(), tokens }
+        let counts = self.take_tokens(cost, now);
+        Taken { at: now, request: span.is_some(), tokens: if counts { cost } else { 0 } }
     }
 
-    /// Takes `amount` tokens.
-    pub(crate) fn take_tokens(&mut self, amount: u64, now: Timestamp) {
-        if let Some(limit) = self.token_limit
-            && amount > 0
-        {
-            self.tokens.prune(limit.per, now);
-            self.tokens.add(amount, now);
+    /// Takes `amount` tokens; whether they are counted.
+    #[inline]
+    pub(crate) fn take_tokens(&mut self, amount: u64, now: Timestamp) -> bool {
+        let Some(Tokens { limit: Some(limit), log }) = self.tokens.get_mut() else {
+            return false;
+        };
+        if amount > 0 {
+            log.prune(limit.per, now);
+            log.add(amount, now);
         }
+        true
     }
 
     /// Gives back what was taken; whether a request slot was still in a window.
     pub(crate) fn give_back(&mut self, taken: Taken, now: Timestamp) -> bool {
         let Taken { at, request, tokens } = taken;
-        if let Some(limit) = self.token_limit
+        if let Some(Tokens { limit: Some(limit), log }) = self.tokens.get_mut()
             && tokens > 0
             && !at.is_over(limit.per, now)
         {
-            self.tokens.take_back(tokens, at);
+            log.take_back(tokens, at);
         }
-        match self.request_span() {
+        match self.limits.span() {
             Some(span) if request && !at.is_over(span, now) => self.requests.take_back(1, at),
             _ => false,
         }
@@ -126,15 +188,20 @@ impl Windows {
     }
 
     /// The token window with its use.
+    #[inline]
     pub(crate) fn token_usage(&self, now: Timestamp) -> Option<(RateLimit, u64)> {
-        self.token_limit.map(|limit| (limit, self.tokens.sum(limit.per, now)))
+        self.token_window().map(|(limit, log)| (limit, log.sum(limit.per, now)))
     }
 
-    fn request_span(&self) -> Option<Millis> {
-        self.limits.iter().map(|limit| limit.per).max()
+    /// The token window with its log.
+    #[inline]
+    fn token_window(&self) -> Option<(RateLimit, &SlidingSum)> {
+        let Tokens { limit, log } = self.tokens.get()?;
+        limit.map(|limit| (limit, log))
     }
 }
 
+#[inline]
 fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift {
     let Some(allowed) = limit.limit.checked_sub(amount) else {
         return Lift::Never;
@@ -146,12 +213,28 @@ fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift
     }
 }
 
+/// The sooner of two instants; one that never comes is the later one.
+#[inline]
+fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// `part ÷ whole` in units of 2⁻³², rounded down; nothing of nothing is nothing.
+#[inline]
 fn share(part: u64, whole: u64) -> u64 {
     if whole <= u64::from(u32::MAX) {
         // The common case, without the slow 128-bit division.
-        return (part << 32).checked_div(whole).unwrap_or(0);
+        (part << 32).checked_div(whole).unwrap_or(0)
+    } else {
+        share_of_many(part, whole)
     }
+}
+
+#[cold]
+fn share_of_many(part: u64, whole: u64) -> u64 {
     let scaled = u128::from(part) * u128::from(FULL_HEADROOM) / u128::from(whole);
     u64::try_from(scaled).unwrap_or(FULL_HEADROOM)
 }
