@@ -29,13 +29,14 @@ pub(crate) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
+    #[inline]
     pub(crate) fn new(request: &Request<'a>, names: &Names) -> Self {
-        let canonical = request.model.map(|model| names.canonical(model));
+        let (model, metered) = names.find_model(request.model);
         Self {
             caller: request.caller,
-            model: names.find_model(request.model),
+            model,
             selector: names.find_selector(request.selector),
-            metered: canonical.is_none_or(|model| names.is_metered(model)),
+            metered,
             excluded: request.excluded,
             cost: request.cost,
             affinity: request.affinity,
