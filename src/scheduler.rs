@@ -90,6 +90,7 @@ pub struct Scheduler {
     generation: u64,
     /// The largest time seen.
     now: Timestamp,
+    /// Until when time alone ends nothing.
     quiet: Quiet,
 }
 
@@ -426,6 +427,7 @@ impl Scheduler {
         (query.model.id(), query.selector.id())
     }
 
+    /// The same where there is a new name.
     #[cold]
     fn intern_new(
         &mut self,
@@ -460,11 +462,13 @@ impl Scheduler {
         }
     }
 
+    /// A look-up that met a lapsed binding, which gives up its place.
     #[cold]
     fn note_expired(&mut self, key: &BindingKey) {
         self.drop_binding(key);
     }
 
+    /// A look-up that found a binding.
     #[inline(never)]
     fn note_found(&mut self, key: &BindingKey, trail: &Fate, result: Sighting, now: Timestamp) {
         self.stats.sticky.add(result);
