@@ -200,6 +200,13 @@ impl Events {
         }
     }
 
+    /// Whether somebody watches.
+    #[inline]
+    pub(crate) fn are_watched(&self) -> bool {
+        self.watched
+    }
+
+    #[inline]
     pub(crate) fn emit(&mut self, event: impl FnOnce() -> Event) {
         if self.watched {
             self.pending.push(event());

@@ -1,10 +1,11 @@
 //! What an outcome changes: the one place where facts reported by the host become state.
 
 use crate::account::{AccountId, Status};
-use crate::config::{Backoff, Config};
+use crate::config::{Backoff, BreakerPolicy, Config};
 use crate::events::{Event, Events};
+use crate::leases::LeaseState;
 use crate::names::NameId;
-use crate::outcome::{Outcome, QuotaReading, Reset, Scope};
+use crate::outcome::{Outcome, QuotaReading, Reset, Scope, Usage};
 use crate::refusal::Dimension;
 use crate::request::TrafficClass;
 use crate::roster::Roster;
@@ -23,9 +24,17 @@ pub(crate) struct Source {
     /// Whether the breaker listens; it ignores leases taken before it opened and probes that
     /// overran their time.
     pub(crate) heard: bool,
+    /// The tokens charged before, if what a success used is to be counted on its account now.
+    pub(crate) charged: Option<u64>,
 }
 
 impl Source {
+    /// The request that holds a lease and settles.
+    pub(crate) fn of(lease: &LeaseState) -> Self {
+        let &LeaseState { model, selector, class, cost, .. } = lease;
+        Self { model, selector, class, heard: true, charged: Some(cost) }
+    }
+
     fn target(&self, scope: Scope) -> Target {
         let named = match scope {
             Scope::Account => None,
@@ -56,20 +65,44 @@ pub(crate) struct Feedback<'a> {
 }
 
 impl Feedback<'_> {
+    /// Frees what a lease held, and applies its outcome in full.
+    #[inline]
+    pub(crate) fn conclude(&mut self, lease: &LeaseState, outcome: &Outcome) {
+        let now = self.now;
+        let Some(state) = self.roster.get_mut(lease.slot) else {
+            return;
+        };
+        let heard = release(state, lease, &self.config.breaker, now);
+        let source = Source { heard, ..Source::of(lease) };
+        match outcome {
+            Outcome::Success { usage } => {
+                if succeed(state, usage, &source, now) {
+                    self.emit(lease.slot, |account| Event::BreakerClosed { account });
+                }
+            }
+            failure => self.fail(lease.slot, failure, &source),
+        }
+    }
+
     /// Applies an outcome in full.
     pub(crate) fn apply(&mut self, slot: Slot, outcome: &Outcome, source: &Source) {
-        self.note_health(slot, outcome);
-        let Config { cooldown, .. } = self.config;
-        match *outcome {
-            Outcome::Success { .. } => {
-                let closed = self.update(slot, |state| {
-                    state.cooldowns.relax(|target| source.concerns(target));
-                    source.heard && state.breaker.success()
-                });
-                if closed == Some(true) {
+        match outcome {
+            Outcome::Success { usage } => {
+                let now = self.now;
+                if self.update(slot, |state| succeed(state, usage, source, now)) == Some(true) {
                     self.emit(slot, |account| Event::BreakerClosed { account });
                 }
             }
+            failure => self.fail(slot, failure, source),
+        }
+    }
+
+    /// Applies an outcome that is not a success.
+    #[inline(never)]
+    fn fail(&mut self, slot: Slot, outcome: &Outcome, source: &Source) {
+        self.note_health(slot, outcome);
+        let Config { cooldown, .. } = self.config;
+        match *outcome {
             Outcome::RateLimited { scope, reset } => {
                 let place = (source.target(scope), Dimension::Throttle);
                 self.cool(slot, place, cooldown.throttle, reset, source);
@@ -95,7 +128,7 @@ impl Feedback<'_> {
             Outcome::Internal => self.internal(slot, source),
             Outcome::Network | Outcome::Timeout => self.error(slot, source),
             Outcome::BanSignal => self.ban_signal(slot),
-            Outcome::ClientFault | Outcome::Cancelled => {}
+            Outcome::Success { .. } | Outcome::ClientFault | Outcome::Cancelled => {}
         }
     }
 
@@ -307,7 +340,9 @@ impl Feedback<'_> {
     }
 
     fn emit(&mut self, slot: Slot, event: impl FnOnce(AccountId) -> Event) {
-        if let Some(state) = self.roster.get(slot) {
+        if self.events.are_watched()
+            && let Some(state) = self.roster.get(slot)
+        {
             self.events.emit(|| event(state.id.clone()));
         }
     }
@@ -315,6 +350,33 @@ impl Feedback<'_> {
     fn update<R>(&mut self, slot: Slot, change: impl FnOnce(&mut AccountState) -> R) -> Option<R> {
         self.roster.get_mut(slot).map(change)
     }
+}
+
+/// Frees what a lease held on its account, rate slots aside; whether the breaker listens to its
+/// outcome.
+#[inline]
+pub(crate) fn release(
+    state: &mut AccountState,
+    lease: &LeaseState,
+    policy: &BreakerPolicy,
+    now: Timestamp,
+) -> bool {
+    state.load.in_flight = state.load.in_flight.saturating_sub(1);
+    let probe_counts = !lease.probe || state.breaker.release(lease.sequence, policy, now);
+    probe_counts && state.breaker.epoch() == lease.epoch
+}
+
+/// A success: it ends streaks and escalations, and health takes no note of it; whether it closed
+/// the breaker.
+#[inline]
+fn succeed(state: &mut AccountState, usage: &Usage, source: &Source, now: Timestamp) -> bool {
+    state.cooldowns.relax(|target| source.concerns(target));
+    if let Some(charged) = source.charged {
+        state.usage.add(usage);
+        let beyond = usage.billable().saturating_sub(charged);
+        state.windows.take_tokens(beyond, now);
+    }
+    source.heard && state.breaker.success()
 }
 
 /// When a cooldown starts and ends, for us and for the upstream.

@@ -10,7 +10,7 @@ use crate::sticky::{BindingKey, Tenant};
 use crate::time::{Millis, Timestamp};
 
 /// A request under way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LeaseState {
     pub(crate) sequence: u64,
     pub(crate) slot: Slot,
@@ -65,20 +65,26 @@ impl Leases {
     }
 
     /// Stores a lease; returns its index.
+    #[inline]
     pub(crate) fn insert(&mut self, lease: LeaseState, now: Timestamp) -> u32 {
-        let entry = Entry { lease: Some(lease), seen: now, previous: NONE, next: NONE };
-        let index = if self.vacant == NONE {
-            self.entries.push(entry);
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 leases are held")
-        } else {
-            let index = self.vacant;
-            self.vacant = self.entries[index as usize].next;
-            self.entries[index as usize] = entry;
-            index
-        };
-        self.append(index);
+        if self.vacant == NONE {
+            self.make_room();
+        }
+        let index = self.vacant;
+        let entry = &mut self.entries[index as usize];
+        self.vacant = entry.next;
+        *entry = Entry { lease: Some(lease), seen: now, previous: self.tail, next: NONE };
+        self.follow_tail(index);
         self.len += 1;
         index
+    }
+
+    /// Adds a vacant entry where there is none.
+    #[cold]
+    fn make_room(&mut self) {
+        let index = u32::try_from(self.entries.len()).ok().filter(|&index| index != NONE);
+        self.vacant = index.expect("fewer than 2^32 leases are held");
+        self.entries.push(Entry { lease: None, seen: Timestamp::ZERO, previous: NONE, next: NONE });
     }
 
     /// The lease of a ticket, while it is held.
@@ -97,22 +103,30 @@ impl Leases {
         if self.get(ticket).is_none() {
             return false;
         }
-        self.unlink(ticket.index);
-        self.entries[ticket.index as usize].seen = now;
-        self.append(ticket.index);
+        let entry = &mut self.entries[ticket.index as usize];
+        let (previous, next) = (entry.previous, entry.next);
+        entry.seen = now;
+        self.join(previous, next);
+        let entry = &mut self.entries[ticket.index as usize];
+        (entry.previous, entry.next) = (self.tail, NONE);
+        self.follow_tail(ticket.index);
         true
     }
 
     /// Ends a lease.
+    #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<LeaseState> {
-        self.get(ticket)?;
-        self.take(ticket.index)
+        let lease = *self.get(ticket)?;
+        self.vacate(ticket.index);
+        Some(lease)
     }
 
     /// Ends the longest silent lease, if it has been silent for `silence`.
     pub(crate) fn pop_silent(&mut self, silence: Millis, now: Timestamp) -> Option<LeaseState> {
         let head = self.entries.get(self.head as usize)?;
-        if head.seen.is_over(silence, now) { self.take(self.head) } else { None }
+        let lease = head.lease.filter(|_| head.seen.is_over(silence, now))?;
+        self.vacate(self.head);
+        Some(lease)
     }
 
     /// The leases that have been silent for `silence`.
@@ -124,6 +138,11 @@ impl Leases {
         let silent =
             self.entries_by_silence().take_while(move |entry| entry.seen.is_over(silence, now));
         silent.filter_map(|entry| entry.lease.as_ref())
+    }
+
+    /// The last sign of life of the lease that has been silent longest.
+    pub(crate) fn longest_silent(&self) -> Option<Timestamp> {
+        self.entries.get(self.head as usize).map(|entry| entry.seen)
     }
 
     /// When the next lease will have been silent for `silence`.
@@ -164,28 +183,29 @@ impl Leases {
         std::iter::successors(first, |entry| self.entries.get(entry.next as usize))
     }
 
-    fn take(&mut self, index: u32) -> Option<LeaseState> {
-        self.unlink(index);
+    #[inline]
+    fn vacate(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        entry.next = self.vacant;
-        let lease = entry.lease.take();
+        let (previous, next) = (entry.previous, entry.next);
+        (entry.lease, entry.next) = (None, self.vacant);
         self.vacant = index;
         self.len -= 1;
-        lease
+        self.join(previous, next);
     }
 
-    fn append(&mut self, index: u32) {
+    /// Makes an entry that follows the tail the tail.
+    #[inline]
+    fn follow_tail(&mut self, index: u32) {
         let tail = std::mem::replace(&mut self.tail, index);
-        let entry = &mut self.entries[index as usize];
-        (entry.previous, entry.next) = (tail, NONE);
         match self.entries.get_mut(tail as usize) {
             Some(last) => last.next = index,
             None => self.head = index,
         }
     }
 
-    fn unlink(&mut self, index: u32) {
-        let Entry { previous, next, .. } = self.entries[index as usize];
+    /// Lets one entry follow the other, which takes what was between them out of the list.
+    #[inline]
+    fn join(&mut self, previous: u32, next: u32) {
         match self.entries.get_mut(previous as usize) {
             Some(entry) => entry.next = next,
             None => self.head = next,

@@ -1,7 +1,9 @@
 //! Models and selectors, interned: accounts, cooldowns and bindings hold small numbers.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 /// An interned name. Models and selectors share the numbering, never a meaning.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -30,6 +32,7 @@ impl Named {
 /// The names in use. Names that clients make up are forgotten again once nothing refers to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Names {
+    /// Hashed by foldhash: clients choose the names, but not the seed, which is random.
     ids: HashMap<Arc<str>, NameId>,
     names: Vec<Option<Arc<str>>>,
     vacant: Vec<NameId>,
@@ -67,14 +70,19 @@ impl Names {
         self.aliases.get(model).map_or(model, String::as_str)
     }
 
-    pub(crate) fn find_model(&self, model: Option<&str>) -> Named {
-        self.find(model.map(|model| self.canonical(model)))
+    /// A request's model, and whether it draws on an account's quota.
+    #[inline]
+    pub(crate) fn find_model(&self, model: Option<&str>) -> (Named, bool) {
+        let canonical = model.map(|model| self.canonical(model));
+        (self.find(canonical), canonical.is_none_or(|model| self.is_metered(model)))
     }
 
+    #[inline]
     pub(crate) fn find_selector(&self, selector: Option<&str>) -> Named {
         self.find(selector)
     }
 
+    #[inline]
     fn find(&self, name: Option<&str>) -> Named {
         match name {
             None => Named::Absent,

@@ -135,6 +135,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// An anonymous request for any model.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -146,6 +147,7 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the caller by digests made before.
+    #[inline]
     pub fn digested(mut self, caller: Caller) -> Self {
         self.caller = Some(caller);
         self
@@ -159,12 +161,14 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the model.
+    #[inline]
     pub fn model(mut self, model: &'a str) -> Self {
         self.model = named(model);
         self
     }
 
     /// Sets the selector.
+    #[inline]
     pub fn selector(mut self, selector: &'a str) -> Self {
         self.selector = named(selector);
         self
@@ -172,6 +176,7 @@ impl<'a> Request<'a> {
 
     /// Sets the accounts that must not serve this request, usually those that failed it. Unknown
     /// ids are ignored. Each costs a comparison per account considered.
+    #[inline]
     pub fn exclude(mut self, accounts: &'a [AccountId]) -> Self {
         self.excluded = accounts;
         self
@@ -180,18 +185,21 @@ impl<'a> Request<'a> {
     /// Sets the tokens to charge at selection, 0 by default. What a success used beyond it is
     /// charged when it settles; an account is refused when the cost does not fit its token
     /// window.
+    #[inline]
     pub fn cost(mut self, tokens: u64) -> Self {
         self.cost = tokens;
         self
     }
 
     /// Sets how much the request insists on the account of its conversation.
+    #[inline]
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = affinity;
         self
     }
 
     /// Sets whose traffic it is.
+    #[inline]
     pub fn class(mut self, class: TrafficClass) -> Self {
         self.class = class;
         self
@@ -199,6 +207,7 @@ impl<'a> Request<'a> {
 
     /// Goes on after a [`Wait`](crate::Wait): the place in the queue is given back, and no
     /// further wait is offered past the deadline of that one.
+    #[inline]
     pub fn after_wait(mut self, wait: WaitTicket) -> Self {
         self.waited = Some(wait);
         self
@@ -265,6 +274,19 @@ impl From<&Request<'_>> for OwnedRequest {
     }
 }
 
+/// A name without the white space around it; a blank one names nothing.
+#[inline]
 fn named(name: &str) -> Option<&str> {
+    let is_graphic = |end: Option<&u8>| end.is_some_and(u8::is_ascii_graphic);
+    let bytes = name.as_bytes();
+    if is_graphic(bytes.first()) && is_graphic(bytes.last()) {
+        // Nearly every name: there is nothing to trim.
+        return Some(name);
+    }
+    trimmed(name)
+}
+
+#[cold]
+fn trimmed(name: &str) -> Option<&str> {
     Some(name.trim()).filter(|name| !name.is_empty())
 }

@@ -6,6 +6,7 @@ mod bindings;
 mod digest;
 mod inspect;
 mod outcomes;
+mod quiet;
 mod restore;
 mod snapshot;
 #[cfg(any(feature = "tokio", pool_shuttle))]
@@ -17,8 +18,10 @@ pub use self::inspect::{AccountView, BlockView, BreakerView, LoadView, QuotaView
 #[cfg(any(feature = "tokio", pool_shuttle))]
 pub(crate) use self::waiting::Pins;
 
+use self::quiet::Quiet;
+
 use crate::account::{AccountError, AccountId, Status};
-use crate::config::{Config, ConfigError, Refresh};
+use crate::config::{BindAt, Config, ConfigError, Refresh};
 use crate::events::{Event, Events};
 use crate::grant::{Grant, Path, Preview, Ticket};
 use crate::index::Index;
@@ -87,6 +90,8 @@ pub struct Scheduler {
     generation: u64,
     /// The largest time seen.
     now: Timestamp,
+    /// Until when time alone ends nothing.
+    quiet: Quiet,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -135,6 +140,7 @@ impl Scheduler {
             turn: 0,
             generation: 0,
             now: Timestamp::ZERO,
+            quiet: Quiet::UNKNOWN,
         })
     }
 
@@ -158,6 +164,7 @@ impl Scheduler {
         }
         self.names.set_models(&config.aliases, &config.unmetered);
         self.config = config;
+        self.quiet = Quiet::UNKNOWN;
         self.recount_bindings();
         Ok(())
     }
@@ -176,12 +183,14 @@ impl Scheduler {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         // The index is not asked about a conversation that stays where it is: it can wait.
-        let decision = decide_unranked(&query, &self.view_alone(now)).unwrap_or_else(|| {
-            self.refresh_index(now);
-            decide(&query, &self.view(now))
-        });
-        self.note_sighting(decision.affair, now);
-        self.carry_out(decision.outcome, &query, request, now)
+        if let Some(decision) = &decide_unranked(&query, &self.view_alone(now)) {
+            self.note_sighting(&decision.affair, now);
+            return self.carry_out(&decision.outcome, &query, request, now);
+        }
+        self.refresh_index(now);
+        let decision = decide(&query, &self.view(now));
+        self.note_sighting(&decision.affair, now);
+        self.carry_out(&decision.outcome, &query, request, now)
     }
 
     /// Reserves that very account for the request, if it is eligible.
@@ -198,7 +207,7 @@ impl Scheduler {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
-        self.carry_out(outcome, &query, request, now)
+        self.carry_out(&outcome, &query, request, now)
     }
 
     /// What [`select`](Self::select) would answer, without changing anything. A refusal's wait
@@ -216,6 +225,7 @@ impl Scheduler {
     }
 
     /// Gives back a place in a queue without another selection.
+    #[inline(never)]
     pub fn give_up(&mut self, wait: WaitTicket) -> bool {
         let state = self.roster.get_mut(wait.slot).filter(|_| wait.origin == self.origin);
         state.is_some_and(|state| state.load.dequeue(wait.sequence))
@@ -233,13 +243,14 @@ impl Scheduler {
     }
 
     /// Moves the time on: frees silent leases and counts out lapsed bindings.
+    #[inline]
     fn advance(&mut self, now: Timestamp) -> Timestamp {
-        self.now = self.now.max(now);
-        let now = self.now;
-        if let Some(timeout) = self.config.lease_timeout {
-            self.reap_silent(timeout, now);
+        let now = self.now.max(now);
+        self.now = now;
+        if self.quiet.until <= now {
+            self.catch_up(now);
         }
-        self.lapse_bindings(now);
+        debug_assert!(!self.is_behind(now), "nothing overdue is left");
         if self.roster.touched() > MAX_TOUCHED {
             self.refresh_index(now);
         }
@@ -247,36 +258,40 @@ impl Scheduler {
     }
 
     /// Brings the index up to date.
+    #[inline(never)]
     fn refresh_index(&mut self, now: Timestamp) {
         if !self.index.is_current(&self.roster, now) {
-            let Self { config, roster, leases, bindings, .. } = self;
-            self.index.refresh(&View::new(config, roster, leases, bindings, now));
+            let Self { config, roster, leases, bindings, quiet, .. } = self;
+            self.index.refresh(&View::new(config, roster, leases, bindings, quiet.until, now));
             self.roster.forget_touched();
         }
     }
 
     /// What a question at `now` sees.
+    #[inline]
     fn view(&self, now: Timestamp) -> View<'_> {
         // What a command does first, a question can only take into account.
-        let timeout = self.config.lease_timeout;
-        let is_behind = timeout.is_some_and(|it| self.leases.silent(it, now).next().is_some())
-            || self.bindings.overdue(&self.config.sticky, now).next().is_some();
-        let is_current = !is_behind && self.index.is_current(&self.roster, now);
+        let is_current = !self.is_behind(now) && self.index.is_current(&self.roster, now);
         View { index: is_current.then_some(&self.index), ..self.view_alone(now) }
     }
 
     /// The same without the index.
+    #[inline]
     fn view_alone(&self, now: Timestamp) -> View<'_> {
+        let Self { config, roster, leases, bindings, quiet, .. } = self;
         View {
             origin: self.origin,
             next_sequence: self.next_sequence,
-            ..View::new(&self.config, &self.roster, &self.leases, &self.bindings, now)
+            ..View::new(config, roster, leases, bindings, quiet.until, now)
         }
     }
 
     /// Emits an event about an account, if somebody watches and the account is there.
+    #[inline]
     fn emit_for(&mut self, slot: Slot, event: impl FnOnce(AccountId) -> Event) {
-        if let Some(state) = self.roster.get(slot) {
+        if self.events.are_watched()
+            && let Some(state) = self.roster.get(slot)
+        {
             self.events.emit(|| event(state.id.clone()));
         }
     }
@@ -291,28 +306,39 @@ impl Scheduler {
     }
 
     /// Reserves what was chosen, or counts the refusal.
+    #[inline]
     fn carry_out(
         &mut self,
-        outcome: Result<Choice, Unavailable>,
+        outcome: &Result<Choice, Unavailable>,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
-        let stays = outcome.as_ref().err().and_then(|refusal| refusal.wait.as_ref());
-        let stays = stays.map(|wait| wait.ticket.sequence);
-        if let Some(waited) = query.waited.filter(|waited| Some(waited.sequence) != stays) {
+        match outcome {
+            &Ok(choice) => {
+                if let Some(waited) = query.waited {
+                    self.give_up(waited);
+                }
+                Ok(self.reserve(choice, query, request, now))
+            }
+            Err(refusal) => {
+                self.refuse(refusal, query.waited, now);
+                Err(refusal.clone())
+            }
+        }
+    }
+
+    /// Counts a refusal; the request gives its place in a queue back, unless it waits on there.
+    #[inline(never)]
+    fn refuse(&mut self, refusal: &Unavailable, waited: Option<WaitTicket>, now: Timestamp) {
+        let stays = refusal.wait.as_ref().map(|wait| wait.ticket.sequence);
+        if let Some(waited) = waited.filter(|waited| Some(waited.sequence) != stays) {
             self.give_up(waited);
         }
-        match outcome {
-            Ok(choice) => Ok(self.reserve(choice, query, request, now)),
-            Err(refusal) => {
-                self.stats.refuse(&refusal);
-                self.events.emit(|| Event::refused(&refusal));
-                if let Some(wait) = &refusal.wait {
-                    self.enqueue(wait.ticket, now);
-                }
-                Err(refusal)
-            }
+        self.stats.refuse(refusal);
+        self.events.emit(|| Event::refused(refusal));
+        if let Some(wait) = &refusal.wait {
+            self.enqueue(wait.ticket, now);
         }
     }
 
@@ -328,11 +354,12 @@ impl Scheduler {
 
     fn reserve(
         &mut self,
-        Choice { slot, path, tied }: Choice,
+        choice: Choice,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Grant {
+        let Choice { slot, path, tied } = choice;
         let (model, selector) = self.intern(query, request);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -343,14 +370,6 @@ impl Scheduler {
         let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
-        if probe {
-            self.events.emit(|| Event::BreakerHalfOpen { account: account.clone() });
-        }
-        self.events.emit(|| Event::Selected { account: account.clone(), path, tied });
-        if path == Path::Warm {
-            self.events.emit(|| Event::MovedWarm { account: account.clone() });
-        }
-
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
@@ -369,20 +388,53 @@ impl Scheduler {
             epoch,
             refunded: false,
         };
-        self.bind_selected(&lease, now);
         let index = self.leases.insert(lease, now);
         let ticket = Ticket { origin: self.origin, index, sequence, slot };
+        if self.events.are_watched() {
+            self.announce(&account, choice, probe);
+        }
+        if self.config.sticky.bind_at == BindAt::Select
+            && let Some(&lease) = self.leases.get(ticket)
+        {
+            self.bind_selected(&lease, now);
+        }
         Grant { account, ticket, path, tied }
     }
 
+    /// Tells those who watch of a selection.
+    #[cold]
+    fn announce(&mut self, account: &AccountId, choice: Choice, probe: bool) {
+        let Choice { path, tied, .. } = choice;
+        if probe {
+            self.events.emit(|| Event::BreakerHalfOpen { account: account.clone() });
+        }
+        self.events.emit(|| Event::Selected { account: account.clone(), path, tied });
+        if path == Path::Warm {
+            self.events.emit(|| Event::MovedWarm { account: account.clone() });
+        }
+    }
+
     /// The numbers of a request's names; new names are remembered while something refers to them.
+    #[inline]
     fn intern(
         &mut self,
         query: &Query<'_>,
         request: &Request<'_>,
     ) -> (Option<NameId>, Option<NameId>) {
-        let is_new = query.model == Named::Unknown || query.selector == Named::Unknown;
-        if is_new && self.names.is_sweep_due() {
+        if query.model == Named::Unknown || query.selector == Named::Unknown {
+            return self.intern_new(query, request);
+        }
+        (query.model.id(), query.selector.id())
+    }
+
+    /// The same where there is a new name.
+    #[cold]
+    fn intern_new(
+        &mut self,
+        query: &Query<'_>,
+        request: &Request<'_>,
+    ) -> (Option<NameId>, Option<NameId>) {
+        if self.names.is_sweep_due() {
             let accounts = self.roster.iter().flat_map(|(_, state)| state.names());
             let leases =
                 self.leases.iter().flat_map(|lease| lease.model.into_iter().chain(lease.selector));
@@ -400,25 +452,36 @@ impl Scheduler {
     }
 
     /// Counts what a look-up came to, and writes back what it changed.
-    fn note_sighting(&mut self, affair: Affair, now: Timestamp) {
+    #[inline]
+    fn note_sighting(&mut self, affair: &Affair, now: Timestamp) {
         match affair {
             Affair::None => {}
             Affair::Miss => self.stats.sticky.misses += 1,
-            Affair::Expired(key) => self.drop_binding(&key),
-            Affair::Found { key, trail, result } => {
-                self.stats.sticky.add(result);
-                if result == Sighting::ColdMove {
-                    self.events.emit(|| Event::MovedCold);
-                }
-                match trail {
-                    Fate::Kept => {}
-                    Fate::Became(trail) => self.replace_trail(&key, trail),
-                    Fate::Dropped => return self.drop_binding(&key),
-                }
-                if self.config.sticky.refresh == Refresh::OnLookup {
-                    self.bindings.refresh(&key, now);
-                }
-            }
+            Affair::Expired(key) => self.note_expired(key),
+            Affair::Found { key, trail, result } => self.note_found(key, trail, *result, now),
+        }
+    }
+
+    /// A look-up that met a lapsed binding, which gives up its place.
+    #[cold]
+    fn note_expired(&mut self, key: &BindingKey) {
+        self.drop_binding(key);
+    }
+
+    /// A look-up that found a binding.
+    #[inline(never)]
+    fn note_found(&mut self, key: &BindingKey, trail: &Fate, result: Sighting, now: Timestamp) {
+        self.stats.sticky.add(result);
+        if result == Sighting::ColdMove {
+            self.events.emit(|| Event::MovedCold);
+        }
+        match trail {
+            Fate::Kept => {}
+            Fate::Became(trail) => self.replace_trail(key, trail.clone()),
+            Fate::Dropped => return self.drop_binding(key),
+        }
+        if self.config.sticky.refresh == Refresh::OnLookup {
+            self.bindings.refresh(key, now);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::account::{AccountError, AccountId};
-use crate::config::{BindAt, StickyMode};
+use crate::config::StickyMode;
 use crate::events::Event;
 use crate::leases::LeaseState;
 use crate::outcome::Usage;
@@ -138,10 +138,9 @@ impl Scheduler {
         }
     }
 
-    /// A selection: binds an unbound caller at once, if so configured.
+    /// A selection, where it binds at once: binds an unbound caller.
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
-        if self.config.sticky.bind_at == BindAt::Select
-            && let Some((key, tenant)) = lease.binding
+        if let Some((key, tenant)) = lease.binding
             && self.bindings.alive(&key, &self.config.sticky, now).is_none()
         {
             let query = Query::of_lease(lease, &self.names);

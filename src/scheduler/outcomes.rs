@@ -3,13 +3,11 @@
 use super::Scheduler;
 use crate::account::AccountError;
 use crate::events::Event;
-use crate::feedback::{Feedback, Source};
+use crate::feedback::{Feedback, Source, release};
 use crate::grant::Ticket;
-use crate::leases::LeaseState;
-use crate::outcome::{Outcome, QuotaReading, Settlement, Usage};
+use crate::outcome::{Outcome, QuotaReading, Settlement};
 use crate::request::Request;
 use crate::select::query::Query;
-use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::time::{Millis, Timestamp};
 
@@ -18,16 +16,15 @@ impl Scheduler {
     pub fn settle(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
         let ours = ticket.origin == self.origin;
-        let Some(lease) = ours.then(|| self.leases.remove(ticket)).flatten() else {
+        let held = if ours { self.leases.remove(ticket) } else { None };
+        let Some(lease) = held else {
             return self.note_late(ticket, outcome, now);
         };
         self.stats.settled += 1;
         self.emit_for(lease.slot, |account| Event::Settled { account, outcome: outcome.into() });
-        let source = self.release(&lease, now);
-        self.feedback(now).apply(lease.slot, outcome, &source);
+        self.feedback(now).conclude(&lease, outcome);
         if let Outcome::Success { usage } = outcome {
-            let beyond = usage.billable().saturating_sub(lease.cost);
-            self.count_usage(lease.slot, usage, beyond, now);
+            self.stats.usage.add(usage);
             self.bind_served(&lease, usage, now);
         }
         Settlement::Settled
@@ -92,12 +89,14 @@ impl Scheduler {
         let Some(lease) = self.leases.get(ticket).filter(|_| ticket.origin == self.origin) else {
             return self.note_late(ticket, outcome, now);
         };
-        let lease = lease.clone();
-        let state = self.roster.get(lease.slot);
-        let holds =
-            |state: &AccountState| state.breaker.holds(lease.sequence, &self.config.breaker, now);
-        let source = self.source_of(&lease, !lease.probe || state.is_some_and(holds));
-        self.feedback(now).apply(lease.slot, outcome, &source);
+        let is_heard = |state: &AccountState| {
+            let policy = &self.config.breaker;
+            let probe_counts = !lease.probe || state.breaker.holds(lease.sequence, policy, now);
+            probe_counts && state.breaker.epoch() == lease.epoch
+        };
+        let heard = self.roster.get(lease.slot).is_some_and(is_heard);
+        let source = Source { heard, charged: None, ..Source::of(lease) };
+        self.feedback(now).apply(ticket.slot, outcome, &source);
         Settlement::Settled
     }
 
@@ -118,10 +117,12 @@ impl Scheduler {
         let slot = self.slot_of(account)?;
         let query = Query::new(request, &self.names);
         let (model, selector) = self.intern(&query, request);
-        let source = Source { model, selector, class: request.class, heard: true };
+        // What was used without a lease draws on no token window.
+        let charged = Some(u64::MAX);
+        let source = Source { model, selector, class: request.class, heard: true, charged };
         self.feedback(now).apply(slot, outcome, &source);
         if let Outcome::Success { usage } = outcome {
-            self.count_usage(slot, usage, 0, now);
+            self.stats.usage.add(usage);
         }
         Ok(())
     }
@@ -143,19 +144,12 @@ impl Scheduler {
         Ok(self.feedback(now).quota(slot, reading))
     }
 
-    /// Adds up what a success used, of which `beyond` is charged to the token window now.
-    fn count_usage(&mut self, slot: Slot, usage: &Usage, beyond: u64, now: Timestamp) {
-        self.stats.usage.add(usage);
-        if let Some(state) = self.roster.get_mut(slot) {
-            state.usage.add(usage);
-            state.windows.take_tokens(beyond, now);
-        }
-    }
-
     pub(super) fn reap_silent(&mut self, silence: Millis, now: Timestamp) -> usize {
         let mut reaped = 0;
         while let Some(lease) = self.leases.pop_silent(silence, now) {
-            self.release(&lease, now);
+            if let Some(state) = self.roster.get_mut(lease.slot) {
+                release(state, &lease, &self.config.breaker, now);
+            }
             self.emit_for(lease.slot, |account| Event::Reaped { account });
             reaped += 1;
         }
@@ -170,27 +164,6 @@ impl Scheduler {
             generation: &mut self.generation,
             events: &mut self.events,
             now,
-        }
-    }
-
-    /// Frees what a lease held, its rate slots aside; says how its outcome counts.
-    fn release(&mut self, lease: &LeaseState, now: Timestamp) -> Source {
-        let mut probe_counts = true;
-        if let Some(state) = self.roster.get_mut(lease.slot) {
-            state.load.in_flight = state.load.in_flight.saturating_sub(1);
-            let policy = &self.config.breaker;
-            probe_counts = !lease.probe || state.breaker.release(lease.sequence, policy, now);
-        }
-        self.source_of(lease, probe_counts)
-    }
-
-    fn source_of(&self, lease: &LeaseState, probe_counts: bool) -> Source {
-        let epoch = self.roster.get(lease.slot).map(|state| state.breaker.epoch());
-        Source {
-            model: lease.model,
-            selector: lease.selector,
-            class: lease.class,
-            heard: probe_counts && epoch == Some(lease.epoch),
         }
     }
 

@@ -42,8 +42,8 @@ impl Scheduler {
             let decision = decide(&query, &self.view(now));
             let refusal = match decision.outcome {
                 Ok(choice) => {
-                    self.note_sighting(decision.affair, now);
-                    return self.carry_out(Ok(choice), &query, request, now);
+                    self.note_sighting(&decision.affair, now);
+                    return self.carry_out(&Ok(choice), &query, request, now);
                 }
                 Err(refusal) => refusal,
             };
@@ -60,7 +60,7 @@ impl Scheduler {
                 continue;
             }
             if is_first {
-                self.note_sighting(decision.affair, now);
+                self.note_sighting(&decision.affair, now);
                 self.stats.refuse(&refusal);
                 self.events.emit(|| Event::refused(&refusal));
             }

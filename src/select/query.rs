@@ -29,13 +29,14 @@ pub(crate) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
+    #[inline]
     pub(crate) fn new(request: &Request<'a>, names: &Names) -> Self {
-        let canonical = request.model.map(|model| names.canonical(model));
+        let (model, metered) = names.find_model(request.model);
         Self {
             caller: request.caller,
-            model: names.find_model(request.model),
+            model,
             selector: names.find_selector(request.selector),
-            metered: canonical.is_none_or(|model| names.is_metered(model)),
+            metered,
             excluded: request.excluded,
             cost: request.cost,
             affinity: request.affinity,
@@ -105,6 +106,8 @@ pub(crate) struct View<'a> {
     pub(crate) origin: u32,
     /// The number of the next ticket.
     pub(crate) next_sequence: u64,
+    /// Before this instant no lease is about to be freed, and no binding to be counted out.
+    pub(crate) quiet_until: Timestamp,
     /// The account on which the decision frees the caller's own place.
     pub(crate) vacated: Option<Slot>,
     pub(crate) now: Timestamp,
@@ -117,6 +120,7 @@ impl<'a> View<'a> {
         roster: &'a Roster,
         leases: &'a Leases,
         bindings: &'a Bindings,
+        quiet_until: Timestamp,
         now: Timestamp,
     ) -> Self {
         let (origin, next_sequence) = (0, 0);
@@ -128,29 +132,51 @@ impl<'a> View<'a> {
             index: None,
             origin,
             next_sequence,
+            quiet_until,
             vacated: None,
             now,
         }
     }
 
     /// Leases held on an account, without those that the reaper is about to free.
+    #[inline]
     pub(crate) fn in_flight(&self, state: &AccountState, slot: Slot) -> u32 {
-        let Some(timeout) = self.config.lease_timeout else {
-            return state.load.in_flight;
-        };
-        let silent = self.leases.silent(timeout, self.now).filter(|lease| lease.slot == slot);
-        let silent = u32::try_from(silent.count()).unwrap_or(u32::MAX);
+        let silent = if self.is_quiet() { 0 } else { self.silent_on(slot) };
         state.load.in_flight.saturating_sub(silent)
     }
 
     /// Callers bound to an account, without those whose bindings are about to be counted out, and
     /// without the one whose place the decision frees.
+    #[inline]
     pub(crate) fn bound(&self, state: &AccountState, slot: Slot) -> u32 {
+        let overdue = if self.is_quiet() { 0 } else { self.overdue_on(slot) };
+        let vacated = u32::from(self.vacated == Some(slot));
+        state.load.bound.saturating_sub(overdue).saturating_sub(vacated)
+    }
+
+    /// Whether nothing that counts is about to be freed or counted out.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.now < self.quiet_until
+    }
+
+    /// The leases on an account that the reaper is about to free.
+    #[cold]
+    fn silent_on(&self, slot: Slot) -> u32 {
+        let Some(timeout) = self.config.lease_timeout else {
+            return 0;
+        };
+        let silent = self.leases.silent(timeout, self.now).filter(|lease| lease.slot == slot);
+        u32::try_from(silent.count()).unwrap_or(u32::MAX)
+    }
+
+    /// The callers bound to an account whose bindings are about to be counted out.
+    #[cold]
+    fn overdue_on(&self, slot: Slot) -> u32 {
         let policy = &self.config.sticky;
         let overdue = self.bindings.overdue(policy, self.now);
         let here = overdue.filter(|binding| binding.trail.first(policy.order) == Some(slot));
-        let gone = here.count() + usize::from(self.vacated == Some(slot));
-        state.load.bound.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX))
+        u32::try_from(here.count()).unwrap_or(u32::MAX)
     }
 
     /// Whether so many callers are bound to an account that others are refused.

@@ -27,9 +27,16 @@ pub struct UsageTotals {
 }
 
 impl UsageTotals {
+    #[inline]
     pub(crate) fn add(&mut self, usage: &Usage) {
+        self.successes = self.successes.saturating_add(1);
+        if !usage.is_zero() {
+            self.add_amounts(usage);
+        }
+    }
+
+    fn add_amounts(&mut self, usage: &Usage) {
         let add = |total: &mut u64, amount: u64| *total = total.saturating_add(amount);
-        add(&mut self.successes, 1);
         add(&mut self.input, usage.input);
         add(&mut self.output, usage.output);
         add(&mut self.cache_read, usage.cache_read);

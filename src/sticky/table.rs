@@ -234,6 +234,12 @@ impl Bindings {
         bindings.take_while(move |binding| binding.has_lapsed(policy, now))
     }
 
+    /// When the next binding lapses that is not counted out.
+    pub(crate) fn next_lapse(&self, policy: &Stickiness) -> Option<Timestamp> {
+        let oldest = self.nodes.get(self.fresh as usize)?.binding.as_ref();
+        oldest.map(|binding| binding.lapses(policy))
+    }
+
     /// Whether the binding of `key` has been counted out as lapsed.
     pub(crate) fn is_lapsed(&self, key: &BindingKey) -> bool {
         self.find(key).is_some_and(|node| self.nodes[node as usize].lapsed)
