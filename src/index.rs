@@ -286,7 +286,7 @@ impl Index {
         }
         self.look_at_all(touched, view);
         let mut places = std::mem::take(&mut self.places);
-        self.deadlines.take_due(view.now, &mut places);
+        self.deadlines.due(view.now, &mut places);
         self.look_at_all(&places, view);
         places.clear();
         self.wake(&mut places, view.now);

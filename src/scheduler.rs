@@ -38,9 +38,10 @@ use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings};
 use crate::time::Timestamp;
 
-/// How many accounts may change before the index is brought up to date, at the latest: each
-/// command does its share, and none does all.
-const MAX_TOUCHED: usize = 64;
+/// How many accounts may change before the index is brought up to date, at the latest. A
+/// conversation that stays asks nothing of the index; so the more, the less often is it brought up
+/// to date for conversations alone, and the dearer is the command that does it.
+const MAX_TOUCHED: usize = 1_024;
 
 /// The scheduler as a value: owns every account's state and answers synchronously.
 ///

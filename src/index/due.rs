@@ -1,119 +1,84 @@
 //! When time alone changes what is known about an account.
 
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
-/// The next deadline of each place, and the earliest of every 16, 256, … places: a tree of minima
-/// in arrays. Setting a deadline costs O(height), and stops where no minimum changes; finding
-/// what is due costs O(height) per account that is.
-#[derive(Clone, Debug)]
+/// The next deadline of each place, and the earlier one of every two, four, … places: a binary
+/// tree of minima in one array. Setting a deadline costs O(log places), and stops where no minimum
+/// changes; finding what is due costs O(log places) per place that is.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
-    /// The places first; each level is 16 times shorter than the one before, the last has one
-    /// part.
-    levels: Vec<Vec<Part>>,
-    first: Timestamp,
-}
-
-/// Sixteen deadlines side by side, of places or of the parts below.
-type Part = [Timestamp; WIDTH];
-
-const WIDTH: usize = 16;
-const NONE: Part = [Timestamp::MAX; WIDTH];
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self { levels: Vec::new(), first: Timestamp::MAX }
-    }
+    /// The earliest of all at 1; what is at an index is the earlier one of those at twice the
+    /// index and after it. The second half are the places.
+    tree: Vec<Timestamp>,
 }
 
 impl Deadlines {
     /// The earliest of all.
+    #[inline]
     pub(crate) fn first(&self) -> Timestamp {
-        self.first
+        self.tree.get(1).copied().unwrap_or(Timestamp::MAX)
     }
 
     /// Sets the deadline of a place; [`Timestamp::MAX`] is none.
+    #[inline]
     pub(crate) fn set(&mut self, place: u32, deadline: Timestamp) {
-        let mut index = place as usize;
-        if self.levels.first().is_none_or(|places| places.len() <= index / WIDTH) {
-            self.grow(index);
+        if self.room() <= place as usize {
+            self.make_room(place);
         }
-        let mut minimum = deadline;
-        for level in 0..self.levels.len() {
-            let (part, digit) = (index / WIDTH, index % WIDTH);
-            let known = match self.levels.get(level + 1) {
-                Some(above) => above[part / WIDTH][part % WIDTH],
-                None => self.first,
-            };
-            let deadlines = &mut self.levels[level][part];
-            let before = std::mem::replace(&mut deadlines[digit], minimum);
-            if minimum >= known {
-                if before > known {
-                    return;
-                }
-                minimum = earliest(deadlines);
-            }
-            if minimum == known {
-                return;
-            }
-            index = part;
+        let mut index = self.room() + place as usize;
+        let mut earliest = deadline;
+        while index > 0 && self.tree[index] != earliest {
+            self.tree[index] = earliest;
+            earliest = earliest.min(self.tree[index ^ 1]);
+            index /= 2;
         }
-        self.first = minimum;
     }
 
-    /// Moves the places that are due at `now` to `into`, in their order, and takes their
-    /// deadlines away.
-    pub(crate) fn take_due(&mut self, now: Timestamp, into: &mut Vec<u32>) {
-        if self.first <= now {
-            self.first = take_due(&mut self.levels, 0, now, into);
+    /// Adds the places that are due at `now` to `into`, in their order. Their deadlines stay until
+    /// they are set.
+    pub(crate) fn due(&self, now: Timestamp, into: &mut Vec<u32>) {
+        let last = Timestamp::MAX.minus(Millis::new(1));
+        let is_due = |index: usize| self.tree[index] <= now.min(last);
+        let room = self.room();
+        let mut index = 1;
+        if room == 0 || !is_due(index) {
+            return;
         }
+        loop {
+            // Down to the first place below that is due.
+            while index < room {
+                index *= 2;
+                index += usize::from(!is_due(index));
+            }
+            into.push(u32::try_from(index - room).expect("places have 32 bits"));
+            // Up to where the other half is due as well.
+            while index % 2 == 1 || !is_due(index + 1) {
+                index /= 2;
+                if index == 0 {
+                    return;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// How many places there are.
+    #[inline]
+    fn room(&self) -> usize {
+        self.tree.len() / 2
     }
 
     #[cold]
-    fn grow(&mut self, index: usize) {
-        let mut parts = index / WIDTH + 1;
-        for level in 0.. {
-            if level == self.levels.len() {
-                let mut part = NONE;
-                part[0] = self.first;
-                self.levels.push(vec![part]);
-            }
-            let here = &mut self.levels[level];
-            if here.len() < parts {
-                here.resize(parts, NONE);
-            }
-            if here.len() == 1 {
-                return;
-            }
-            parts = here.len().div_ceil(WIDTH);
+    fn make_room(&mut self, place: u32) {
+        let deadlines = self.tree.split_off(self.room());
+        self.tree.clear();
+        self.tree.resize(2 * (place as usize + 1).next_power_of_two(), Timestamp::MAX);
+        let room = self.room();
+        self.tree[room..room + deadlines.len()].copy_from_slice(&deadlines);
+        for index in (1..room).rev() {
+            self.tree[index] = self.tree[2 * index].min(self.tree[2 * index + 1]);
         }
     }
-}
-
-/// Takes what is due in a part of the last of these levels; the earliest that is left in it.
-fn take_due(
-    levels: &mut [Vec<Part>],
-    part: usize,
-    now: Timestamp,
-    into: &mut Vec<u32>,
-) -> Timestamp {
-    let Some((here, below)) = levels.split_last_mut() else {
-        return Timestamp::MAX;
-    };
-    let deadlines = &mut here[part];
-    for (index, deadline) in (part * WIDTH..).zip(&mut *deadlines) {
-        if *deadline > now || *deadline == Timestamp::MAX {
-            continue;
-        }
-        if below.is_empty() {
-            into.push(u32::try_from(index).expect("places are numbered with 32 bits"));
-        }
-        *deadline = take_due(below, index, now, into);
-    }
-    earliest(deadlines)
-}
-
-fn earliest(part: &Part) -> Timestamp {
-    part.iter().fold(Timestamp::MAX, |earliest, &it| earliest.min(it))
 }
 
 #[cfg(test)]

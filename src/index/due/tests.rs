@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 enum Step {
     Set(u32, Timestamp),
-    TakeDue(Timestamp),
+    MeetDue(Timestamp),
 }
 
 fn instant() -> impl Strategy<Value = Timestamp> {
@@ -24,7 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
     let place = prop_oneof![3 => 0_u32..20, 2 => 0_u32..300, 1 => 0_u32..5_000];
     prop_oneof![
         6 => (place, instant()).prop_map(|(place, deadline)| Step::Set(place, deadline)),
-        1 => (0_u64..30).prop_map(|now| Step::TakeDue(Timestamp::from_millis(now))),
+        1 => (0_u64..30).prop_map(|now| Step::MeetDue(Timestamp::from_millis(now))),
     ]
 }
 
@@ -41,13 +41,17 @@ proptest! {
                     deadlines.set(place, deadline);
                     list[place as usize] = deadline;
                 }
-                Step::TakeDue(now) => {
-                    let mut taken = vec![u32::MAX];
-                    deadlines.take_due(now, &mut taken);
+                Step::MeetDue(now) => {
+                    let mut found = vec![u32::MAX];
+                    deadlines.due(now, &mut found);
+                    found[1..].sort_unstable();
                     let due = (0_u32..).zip(&list).filter(|(_, deadline)| **deadline <= now);
                     let due: Vec<u32> = due.map(|(place, _)| place).collect();
-                    prop_assert_eq!(&taken[1..], due.as_slice());
-                    due.iter().for_each(|&place| list[place as usize] = Timestamp::MAX);
+                    prop_assert_eq!(&found[1..], due.as_slice());
+                    for place in due {
+                        deadlines.set(place, Timestamp::MAX);
+                        list[place as usize] = Timestamp::MAX;
+                    }
                 }
             }
             prop_assert_eq!(Some(deadlines.first()), list.iter().copied().min());
