@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::kind::Felt;
-use super::ranked::{Rules, Sleeper};
+use super::ranked::{NO_KEY, Rules, Sleeper};
 use super::trie::Except;
 use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
 use crate::config::{Config, Term};
@@ -21,6 +21,9 @@ use crate::time::Timestamp;
 /// accounts that tie. A request that needs more passes over all accounts.
 const MAX_APART: usize = 32;
 
+/// The best of nobody.
+const NOBODY: (RankKey, u32) = (NO_KEY, u32::MAX);
+
 /// What the index says about a request.
 pub(crate) struct Search<'a> {
     index: &'a Index,
@@ -28,7 +31,8 @@ pub(crate) struct Search<'a> {
     view: &'a View<'a>,
     /// The accounts that the summaries take for eligible and the request rules out.
     ruled_out: Apart,
-    best: Option<(RankKey, u32)>,
+    /// The best key and the number of the first account that has it.
+    best: (RankKey, u32),
     tied: u32,
     /// The groups with accounts that tie with the best, and whether these are among the sleepers.
     parts: ArrayVec<(u32, bool), MAX_APART>,
@@ -92,7 +96,7 @@ impl<'a> Search<'a> {
     #[inline]
     pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Self {
         let (ruled_out, parts) = (Apart::default(), ArrayVec::new());
-        Self { index, query, view, ruled_out, best: None, tied: 0, parts }
+        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, parts }
     }
 
     /// Searches the index; `None` where it has no answer.
@@ -153,8 +157,7 @@ impl<'a> Search<'a> {
         let (ties, rules) = (self.index.ties, self.index.rules());
         for &number in &self.index.order {
             let group = &self.index.groups[number as usize];
-            let is_behind = |(best, _)| ties.precedes(best, group.least);
-            if self.best.is_some_and(is_behind) {
+            if ties.precedes(self.best.0, group.least) {
                 break;
             }
             let awake = group.best(false, self.except(number), rules);
@@ -175,18 +178,16 @@ impl<'a> Search<'a> {
             return Some(());
         }
         let key = group.kind.key(whole.key, self.query, self.view.config);
-        if self.best.is_some_and(|(best, _)| ties.precedes(best, key)) || !self.serves(group) {
+        if ties.precedes(self.best.0, key) || !self.serves(group) {
             return Some(());
         }
-        if self.best.is_none_or(|(best, _)| ties.precedes(key, best)) {
+        if ties.precedes(key, self.best.0) {
             self.parts.clear();
-            self.tied = 0;
-            self.best = None;
+            (self.best, self.tied) = (NOBODY, 0);
         }
         self.parts.try_push(part).ok()?;
         self.tied += whole.tied;
-        let candidate = (key, whole.first);
-        self.best = Some(self.best.map_or(candidate, |best| best.min(candidate)));
+        self.best = self.best.min((key, whole.first));
         Some(())
     }
 
@@ -290,7 +291,7 @@ impl<'a> Search<'a> {
 
 impl Survey for Search<'_> {
     fn best(&self) -> Option<Best> {
-        let (_, number) = self.best?;
+        let (_, number) = self.best;
         let place = self
             .parts
             .iter()

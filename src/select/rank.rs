@@ -13,8 +13,10 @@ use crate::state::window::FULL_HEADROOM;
 use crate::time::Timestamp;
 
 /// An account's place in the order. Its comparison is the only order there is, and its equality,
-/// as far as a [`TieMask`] lets it look, the only test of a tie.
+/// as far as a [`TieMask`] lets it look, the only test of a tie. Without padding, since the index
+/// holds several per account.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(packed(8))]
 pub(crate) struct RankKey {
     /// All terms before recency.
     pub(crate) merit: u128,
