@@ -81,6 +81,14 @@ impl Usage {
         Self { input: prompt - cache_read, output, cache_read, ..Self::default() }
     }
 
+    /// Whether it is all zeros, as that of a success of unknown usage.
+    #[inline]
+    pub(crate) fn is_zero(&self) -> bool {
+        let &Self { input, output, cache_read, cache_write, reasoning, .. } = self;
+        let tokens = input | output | cache_read | cache_write | reasoning | self.reported_total;
+        tokens | self.cost_micros == 0
+    }
+
     /// The tokens to count against a token window: the larger of the reported total and
     /// `input + output + cache_write`, so that it does not depend on what an upstream's total
     /// includes.
