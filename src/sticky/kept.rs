@@ -402,6 +402,36 @@ mod tests {
         assert!(size_of::<KeptTrail>() * 2 <= size_of::<Trail>());
     }
 
+    fn amounts() -> impl Strategy<Value = u64> {
+        let half = u64::from(u32::MAX);
+        prop_oneof![
+            4 => Just(0), 4 => 0..100_u64, 2 => half - 2..half + 3, 1 => u64::MAX - 2..=u64::MAX,
+        ]
+    }
+
+    prop_compose! {
+        fn usages()(amounts in prop::array::uniform7(amounts()), unknown in any::<bool>()) -> Usage {
+            let [input, output, cache_read, cache_write, reasoning, reported_total, cost_micros] =
+                if unknown { [0; 7] } else { amounts };
+            Usage { input, output, cache_read, cache_write, reasoning, reported_total, cost_micros }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kept_use_adds_up_as_the_totals_do(
+            successes in amounts(), usages in prop::collection::vec(usages(), 1..6),
+        ) {
+            let mut totals = UsageTotals { successes, ..UsageTotals::default() };
+            let mut kept = KeptUsage::from(totals);
+            for usage in &usages {
+                kept.add(usage);
+                totals.add(usage);
+                prop_assert_eq!(kept.totals(), totals);
+            }
+        }
+    }
+
     #[test]
     fn no_use_is_lost_where_totals_grow_out_of_small_numbers() {
         let (mut kept, mut totals) = (KeptUsage::default(), UsageTotals::default());
