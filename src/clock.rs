@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::{Millis, Timestamp};
 
@@ -49,8 +49,7 @@ impl SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where wall time is read")]
     pub fn new() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let millis = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
-        Self { anchor: Timestamp::from_millis(millis), started: Instant::now() }
+        Self { anchor: Timestamp::ZERO.plus(whole_millis(unix)), started: Instant::now() }
     }
 }
 
@@ -63,9 +62,14 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where monotonic time is read")]
     fn now(&self) -> Timestamp {
-        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.anchor.plus(Millis::new(millis))
+        self.anchor.plus(whole_millis(self.started.elapsed()))
     }
+}
+
+/// The milliseconds that have passed in full, without arithmetic of 128 bits.
+fn whole_millis(span: Duration) -> Millis {
+    let seconds = span.as_secs().saturating_mul(1_000);
+    Millis::new(seconds.saturating_add(span.subsec_millis().into()))
 }
 
 /// A [`SystemClock`] on tokio's time, so that `tokio::time::pause` and `advance` move it along with
@@ -105,8 +109,7 @@ impl Default for TokioClock {
 impl Clock for TokioClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where tokio's time is read")]
     fn now(&self) -> Timestamp {
-        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.anchor.plus(Millis::new(millis))
+        self.anchor.plus(whole_millis(self.started.elapsed()))
     }
 }
 

@@ -66,7 +66,9 @@ pub struct Config {
     /// refused at once. Default 10 000. Each waiting request holds a copy of itself, about 1 KiB.
     pub max_waiting: usize,
     /// Whether a new account enters at the median recency of the active, used accounts. Default
-    /// on; off, it counts as never used and gets the next requests in a row.
+    /// on; off, it counts as never used and gets the next requests in a row. In a pool of more
+    /// than 1 024 accounts it is the median of those among 1 024 that are spread evenly over the
+    /// order of insertion.
     pub new_account_baseline: bool,
     /// How far before the median a new account may enter, chosen by the hash of its id, in the
     /// unit of [`Ranking::recency`] (milliseconds or turns). Default 0.

@@ -34,8 +34,8 @@ impl<T> Lease<T> {
         payload: Arc<T>,
     ) -> Self {
         let Grant { account, ticket, path, .. } = grant;
-        let pool: Arc<dyn Ledger> = Arc::<P>::clone(pool);
-        Self { account, payload, path, ticket, pool: Some(Arc::downgrade(&pool)) }
+        let pool: Weak<P> = Arc::downgrade(pool);
+        Self { account, payload, path, ticket, pool: Some(pool) }
     }
 
     /// The account that serves the request.

@@ -29,6 +29,7 @@ impl Lookup {
     }
 
     /// The index of the entry whose key has this hash and `is` the one.
+    #[inline]
     pub(crate) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = folded(hash);
         let found = self.table.find(spread(hash), |it| it.hash == hash && is(it.index));

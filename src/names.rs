@@ -1,13 +1,14 @@
 //! Models and selectors, interned: accounts, cooldowns and bindings hold small numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 /// An interned name. Models and selectors share the numbering, never a meaning.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct NameId(u32);
+pub(crate) struct NameId(NonZeroU32);
 
 /// A request's model or selector.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -109,18 +110,18 @@ impl Names {
         }
         let name: Arc<str> = name.into();
         let id = self.vacant.pop().unwrap_or_else(|| {
-            let next = u32::try_from(self.names.len()).expect("fewer than 2^32 names are in use");
+            let next = NameId::at(self.names.len()).expect("fewer than 2^32 names are in use");
             self.names.push(None);
-            NameId(next)
+            next
         });
-        self.names[id.0 as usize] = Some(Arc::clone(&name));
+        self.names[id.place()] = Some(Arc::clone(&name));
         self.ids.insert(name, id);
         id
     }
 
     /// The text of a name in use.
     pub(crate) fn text(&self, id: NameId) -> &str {
-        self.names[id.0 as usize].as_deref().unwrap_or_default()
+        self.names[id.place()].as_deref().unwrap_or_default()
     }
 
     /// Whether so many names were added since the last sweep that another is due.
@@ -132,12 +133,12 @@ impl Names {
     pub(crate) fn sweep(&mut self, used: impl Iterator<Item = NameId>) {
         let mut keep = vec![false; self.names.len()];
         for id in used {
-            keep[id.0 as usize] = true;
+            keep[id.place()] = true;
         }
-        for (slot, (name, keep)) in self.names.iter_mut().zip(keep).enumerate() {
+        for (place, (name, keep)) in self.names.iter_mut().zip(keep).enumerate() {
             if !keep && let Some(name) = name.take() {
                 self.ids.remove(&name);
-                self.vacant.push(NameId(u32::try_from(slot).unwrap_or_default()));
+                self.vacant.extend(NameId::at(place));
             }
         }
         self.sweep_at = self.ids.len() * 2;
@@ -145,8 +146,19 @@ impl Names {
 }
 
 impl NameId {
+    /// The number of the name in a place, which is one more.
+    fn at(place: usize) -> Option<Self> {
+        u32::try_from(place + 1).ok().and_then(NonZeroU32::new).map(Self)
+    }
+
+    /// Where its text lies.
+    fn place(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
     /// A well-mixed number for this name.
+    #[inline]
     pub(crate) fn spread(self) -> u64 {
-        (u64::from(self.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        u64::from(self.0.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }

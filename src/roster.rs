@@ -248,6 +248,12 @@ impl Roster {
         self.order.iter().filter_map(|&index| self.at(index))
     }
 
+    /// So many of the accounts, spread evenly over the order of insertion.
+    pub(crate) fn spread(&self, count: usize) -> impl Iterator<Item = &AccountState> {
+        let places = (0..count).map(move |turn| self.order[turn * self.order.len() / count]);
+        places.filter_map(|place| Some(self.at(place)?.1))
+    }
+
     fn number(&self, place: u32) -> u32 {
         self.places[place as usize].state.as_ref().map_or(0, |state| state.number)
     }

@@ -12,13 +12,16 @@ use crate::request::Caller;
 /// What a binding belongs to: one caller's conversation with one model and selector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BindingKey {
-    caller: u128,
+    /// The caller's digest, the lower half first: a number of 128 bits would take whole lines of
+    /// 16 bytes.
+    caller: [u64; 2],
     model: Option<NameId>,
     selector: Option<NameId>,
 }
 
 impl BindingKey {
     /// The key under `policy`.
+    #[inline]
     pub(crate) fn new(
         caller: Caller,
         model: Option<NameId>,
@@ -26,12 +29,13 @@ impl BindingKey {
         policy: &Stickiness,
     ) -> Self {
         if policy.bind_by_caller_only {
-            return Self { caller: caller.digest, model: None, selector: None };
+            return Self::of(caller.digest, None, None);
         }
-        Self { caller: caller.digest, model, selector }
+        Self::of(caller.digest, model, selector)
     }
 
     /// The key of a request, when all its names are known; no binding has an unknown name.
+    #[inline]
     pub(crate) fn find(
         caller: Caller,
         model: Named,
@@ -44,30 +48,38 @@ impl BindingKey {
     }
 
     /// The key of these parts.
+    #[inline]
     pub(crate) fn of(caller: u128, model: Option<NameId>, selector: Option<NameId>) -> Self {
-        Self { caller, model, selector }
+        Self { caller: halves(caller), model, selector }
     }
 
     /// Its parts: the caller's digest, the model, the selector.
     pub(crate) fn parts(&self) -> (u128, Option<NameId>, Option<NameId>) {
-        (self.caller, self.model, self.selector)
+        let [low, high] = self.caller.map(u128::from);
+        (high << 64 | low, self.model, self.selector)
     }
 
     /// The caller's digest is a hash already; the small numbers of the names are spread over it.
+    #[inline]
     pub(crate) fn hash(&self) -> u64 {
         let spread = |name: Option<NameId>| name.map_or(0, NameId::spread);
-        let digest = u64::try_from(self.caller & u128::from(u64::MAX)).unwrap_or_default();
-        digest ^ spread(self.model) ^ spread(self.selector).rotate_left(32)
+        self.caller[0] ^ spread(self.model) ^ spread(self.selector).rotate_left(32)
     }
 
     pub(crate) fn belongs_to(&self, caller: Caller) -> bool {
-        self.caller == caller.digest
+        self.caller == halves(caller.digest)
     }
 
     /// The names that it refers to.
     pub(crate) fn names(&self) -> impl Iterator<Item = NameId> {
         self.model.into_iter().chain(self.selector)
     }
+}
+
+/// The lower and the upper half.
+#[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+fn halves(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
 }
 
 /// The tenant of a binding.

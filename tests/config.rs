@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a value that is not there is a failed test")]
 
+use std::collections::BTreeSet;
+
 use account_pool::config::{
     BindAt, BindingLimit, Degraded, Order, Recency, Refresh, Shard, StickyMode, Term, Ties,
 };
@@ -795,6 +797,44 @@ mod ranking {
             }
             scheduler.add(Account::new("c"), at(10)).unwrap();
             assert_eq!(account(&mut scheduler, &any(), 11), next);
+        }
+    }
+
+    /// When a newcomer counts as used, in a pool of so many accounts of which each was used at the
+    /// time that `used` gives.
+    fn entry(accounts: u64, used: impl Fn(u64) -> u64) -> u64 {
+        let id = |number: u64| format!("a{number}");
+        let declared = (0..accounts).map(|number| Account::new(id(number)));
+        let mut scheduler = with(default_with(|it| it.new_account_baseline = false), declared);
+        scheduler.set_config(default_with(|_| {}), at(0)).unwrap();
+        let mut turns: Vec<(u64, u64)> =
+            (0..accounts).map(|number| (used(number), number)).collect();
+        turns.sort_unstable();
+        for &(now, number) in &turns {
+            turn(&mut scheduler, &id(number), &any(), now);
+        }
+        scheduler.add(Account::new("newcomer"), at(1_000_000)).unwrap();
+        let newcomer = scheduler.inspect("newcomer", at(1_000_000)).unwrap();
+        newcomer.last_used.unwrap().as_millis()
+    }
+
+    #[test]
+    fn the_baseline_of_up_to_1024_accounts_is_exact() {
+        assert_eq!(entry(1_023, |number| 10 * (number + 1)), 5_120);
+        assert_eq!(entry(1_024, |number| 10 * (number + 1)), 5_125);
+        assert_eq!(entry(1_024, |number| if number < 512 { 7 } else { 9 }), 8);
+        assert_eq!(entry(1_024, |number| if number < 513 { 7 } else { 9 }), 7);
+    }
+
+    #[test]
+    fn the_baseline_of_more_accounts_is_that_of_1024_spread_evenly() {
+        for accounts in [1_025, 2_047, 2_500] {
+            let spread: BTreeSet<u64> = (0..1_024).map(|turn| turn * accounts / 1_024).collect();
+            assert_eq!(spread.len(), 1_024);
+            let of_spread = |number| if spread.contains(&number) { number } else { 900_000 };
+            let mut stamps = spread.iter().skip(511);
+            let (lower, upper) = (stamps.next().unwrap(), stamps.next().unwrap());
+            assert_eq!(entry(accounts, of_spread), (lower + upper).div_ceil(2));
         }
     }
 

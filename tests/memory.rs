@@ -22,7 +22,7 @@ const ACCOUNT_OWN: usize = 16 + 292 + 8 * RPM.next_power_of_two();
 /// What an account takes in the look-up by id, per bucket.
 const ACCOUNT_BUCKET: usize = 9;
 /// What a binding takes in the table, which grows by chunks.
-const BINDING: usize = 176;
+const BINDING: usize = 168;
 /// What a binding takes in the look-up by key, per bucket; its part of the look-up by tenant is
 /// in here too.
 const BINDING_BUCKET: usize = 10;

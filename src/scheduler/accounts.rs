@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
@@ -12,6 +13,10 @@ use crate::refusal::Dimension;
 use crate::state::cooldown::Target;
 use crate::state::{AccountState, NameFilter, interned};
 use crate::time::{Millis, Timestamp};
+
+/// Among so many accounts at most the median recency is looked for: the step that adds an account
+/// is short in a pool of any size.
+const MAX_SAMPLE: usize = 1_024;
 
 /// What a block applies to, by name.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -284,21 +289,24 @@ impl Scheduler {
 
     /// Gives a new account the median recency of the active, used accounts, less its jitter.
     fn enter_at_median(&self, state: &mut AccountState, now: Timestamp) {
-        let active = self.roster.iter().map(|(_, state)| state).filter(|state| {
+        let active = self.roster.spread(self.roster.len().min(MAX_SAMPLE)).filter(|state| {
             state.load.turn > 0 && state.status(&self.config.breaker, now) == Status::Active
         });
-        let (mut stamps, mut turns) = (Vec::new(), Vec::new());
+        // On the stack: an allocator may use the occasion to sort all that was freed before.
+        let (mut stamps, mut turns) = (Recencies::new(), Recencies::new());
         for account in active {
             stamps.push(account.load.last_used.as_millis());
             turns.push(account.load.turn);
         }
         let jitter = state.jitter(Millis::new(self.config.baseline_jitter)).as_millis();
         let enter =
-            |recency: &mut Vec<u64>| median(recency).map_or(0, |it| it.saturating_sub(jitter));
+            |recency: &mut Recencies| median(recency).map_or(0, |it| it.saturating_sub(jitter));
         state.load.last_used = Timestamp::from_millis(enter(&mut stamps));
         state.load.turn = enter(&mut turns);
     }
 }
+
+type Recencies = ArrayVec<u64, MAX_SAMPLE>;
 
 /// The median; of an even number, the mean of the two middle ones, rounded half up.
 fn median(values: &mut [u64]) -> Option<u64> {

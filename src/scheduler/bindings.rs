@@ -124,12 +124,23 @@ impl Scheduler {
         else {
             return;
         };
-        if self.config.sticky.is_on()
-            && let Some(binding) = self.bindings.serves_again(&key, lease.slot, now)
-        {
-            binding.usage.add(usage);
+        let is_on = self.config.sticky.is_on();
+        if is_on && self.bindings.serves_again(&key, lease.slot, usage, now) {
             return;
         }
+        self.bind_with(key, tenant, lease, usage, now);
+    }
+
+    /// A success that changes the conversation's trail, or finds none.
+    #[inline(never)]
+    fn bind_with(
+        &mut self,
+        key: BindingKey,
+        tenant: Tenant,
+        lease: &LeaseState,
+        usage: &Usage,
+        now: Timestamp,
+    ) {
         let query = Query::of_lease(lease, &self.names);
         if self.bind_key(key, tenant, lease.slot, &query, now)
             && let Some(binding) = self.bindings.peek_mut(&key)

@@ -99,15 +99,19 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
 /// The decision for a bound caller whose first account serves, which most turns of a conversation
 /// are: it needs no ranking.
 pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
-    let Found::Binding(key, binding) = look_up(query, view) else {
-        return None;
-    };
-    let (trail, policy) = (&binding.trail, &view.config.sticky);
-    if !trail.is_current(|slot| has_left(slot, query, view), policy, view.now) {
-        return None;
-    }
+    let policy = &view.config.sticky;
+    let key = query.binding_key(view.config)?;
+    let binding = view.bindings.alive(&key, policy, view.now)?;
+    let trail = &binding.trail;
     let slot = trail.first(policy.order)?;
     let state = view.roster.get(slot)?;
+    let left = |other| match other == slot {
+        true => leaves(state, query, view),
+        false => has_left(other, query, view),
+    };
+    if !trail.is_current(left, policy, view.now) {
+        return None;
+    }
     if state.fallback_only || eligible(state, slot, true, query, view).is_err() {
         return None;
     }
@@ -199,12 +203,19 @@ fn first<'a>(trail: &Trail, order: Order, view: &View<'a>) -> Option<(Slot, &'a 
 /// Whether an account leaves the conversation's trail: gone, switched off, without a valid
 /// credential, or out of quota for longer than any cache lives.
 pub(crate) fn has_left(slot: Slot, query: &Query<'_>, view: &View<'_>) -> bool {
-    let Some(state) = view.roster.get(slot) else {
-        return true;
-    };
+    view.roster.get(slot).is_none_or(|state| leaves(state, query, view))
+}
+
+/// The same of an account that is not gone.
+fn leaves(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     if matches!(state.standing(), Status::Disabled | Status::Banned) {
         return true;
     }
+    !state.cooldowns.is_empty() && is_blocked_for_long(state, query, view)
+}
+
+/// Whether a block outlasts the caches of the conversation.
+fn is_blocked_for_long(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     let cold_at = view.now.plus(view.config.sticky.cache_lifetime);
     let mut felt = state.cooldowns.live(view.now).filter(|block| query.feels(block));
     felt.any(|block| match block.dimension {

@@ -51,8 +51,11 @@ impl Short {
     }
 
     fn stop(&self, index: usize) -> Option<Stop> {
-        let &(slot, age) = self.stops.get(index)?;
-        Some(Stop { slot, at: self.newest.minus(Millis::new(age.into())) })
+        self.stops.get(index).map(|&kept| self.unfolded(kept))
+    }
+
+    fn unfolded(&self, (slot, age): (Slot, u32)) -> Stop {
+        Stop { slot, at: self.newest.minus(Millis::new(age.into())) }
     }
 }
 
@@ -107,13 +110,34 @@ impl KeptTrail {
 
     /// Whether the trail counts at `now` as it is, so that [`current`](Self::current) would only
     /// unfold it.
+    #[inline]
     pub(crate) fn is_current(
         &self,
         left: impl Fn(Slot) -> bool,
         policy: &Stickiness,
         now: Timestamp,
     ) -> bool {
-        let stays = |(index, stop): (usize, Stop)| stop.counts(index == 0, &left, policy, now);
+        match &self.0 {
+            // Most trails are of one account, and no trail is too short for that.
+            Form::Short(Short { newest, stops, .. }) if stops.len() == 1 => {
+                let only = Stop { slot: stops[0].0, at: *newest };
+                only.is_warm(true, policy, now) && !left(only.slot)
+            }
+            _ => self.is_current_whole(left, policy, now),
+        }
+    }
+
+    /// The same of any trail.
+    #[inline(never)]
+    fn is_current_whole(
+        &self,
+        left: impl Fn(Slot) -> bool,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> bool {
+        let stays = |(index, stop): (usize, Stop)| {
+            stop.is_warm(index == 0, policy, now) && !left(stop.slot)
+        };
         self.len() <= policy.trail_len() && self.stops().iter().enumerate().all(stays)
     }
 
@@ -200,7 +224,25 @@ pub(crate) struct KeptUsage {
 
 impl KeptUsage {
     /// Adds up a success.
+    #[inline]
     pub(crate) fn add(&mut self, usage: &Usage) {
+        if usage.is_zero() && self.large.is_none() && self.small[0] < u32::MAX {
+            self.small[0] += 1;
+            return;
+        }
+        let more = amounts(usage);
+        let sums: [u64; 8] = std::array::from_fn(|at| more[at].wrapping_add(self.small[at].into()));
+        // Where all of what is added is small, no sum has wrapped.
+        let all = more.iter().chain(&sums).fold(0, |all, number| all | number);
+        if self.large.is_none() && all <= u32::MAX.into() {
+            self.small = sums.map(low);
+        } else {
+            self.add_large(usage);
+        }
+    }
+
+    #[cold]
+    fn add_large(&mut self, usage: &Usage) {
         let mut totals = self.totals();
         totals.add(usage);
         self.replace(totals);
@@ -226,19 +268,7 @@ impl KeptUsage {
     }
 
     fn replace(&mut self, totals: UsageTotals) {
-        let UsageTotals {
-            successes,
-            input,
-            output,
-            cache_read,
-            cache_write,
-            reasoning,
-            billable,
-            cost_micros,
-        } = totals;
-        let all =
-            [successes, input, output, cache_read, cache_write, reasoning, billable, cost_micros];
-        let small = all.map(|total| u32::try_from(total).ok());
+        let small = in_order(totals).map(|total| u32::try_from(total).ok());
         match &mut self.large {
             Some(large) => **large = totals,
             None if small.contains(&None) => {
@@ -247,6 +277,37 @@ impl KeptUsage {
             None => self.small = small.map(Option::unwrap_or_default),
         }
     }
+}
+
+/// The fields of the totals.
+#[inline]
+fn in_order(totals: UsageTotals) -> [u64; 8] {
+    let UsageTotals {
+        successes,
+        input,
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+        billable,
+        cost_micros,
+    } = totals;
+    [successes, input, output, cache_read, cache_write, reasoning, billable, cost_micros]
+}
+
+/// A small number in half of the bytes.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half is zero")]
+fn low(small: u64) -> u32 {
+    small as u32
+}
+
+/// What a success adds, in the order of the totals.
+#[inline]
+fn amounts(usage: &Usage) -> [u64; 8] {
+    let mut totals = UsageTotals::default();
+    totals.add(usage);
+    in_order(totals)
 }
 
 impl From<UsageTotals> for KeptUsage {
@@ -339,6 +400,36 @@ mod tests {
             assert!(matches!(kept.0, Form::Short(_)));
         }
         assert!(size_of::<KeptTrail>() * 2 <= size_of::<Trail>());
+    }
+
+    fn amounts() -> impl Strategy<Value = u64> {
+        let half = u64::from(u32::MAX);
+        prop_oneof![
+            4 => Just(0), 4 => 0..100_u64, 2 => half - 2..half + 3, 1 => u64::MAX - 2..=u64::MAX,
+        ]
+    }
+
+    prop_compose! {
+        fn usages()(amounts in prop::array::uniform7(amounts()), unknown in any::<bool>()) -> Usage {
+            let [input, output, cache_read, cache_write, reasoning, reported_total, cost_micros] =
+                if unknown { [0; 7] } else { amounts };
+            Usage { input, output, cache_read, cache_write, reasoning, reported_total, cost_micros }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kept_use_adds_up_as_the_totals_do(
+            successes in amounts(), usages in prop::collection::vec(usages(), 1..6),
+        ) {
+            let mut totals = UsageTotals { successes, ..UsageTotals::default() };
+            let mut kept = KeptUsage::from(totals);
+            for usage in &usages {
+                kept.add(usage);
+                totals.add(usage);
+                prop_assert_eq!(kept.totals(), totals);
+            }
+        }
     }
 
     #[test]

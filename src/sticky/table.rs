@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::chunks::Chunks;
 use crate::config::{Order, Stickiness};
 use crate::lookup::Lookup;
+use crate::outcome::Usage;
 use crate::slot::Slot;
 use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::{BindingKey, Tenant};
@@ -108,6 +109,7 @@ impl Bindings {
 
     /// The binding of `key` if it is alive at `now`. One that has been counted out stays lapsed,
     /// whatever the policy has become since.
+    #[inline]
     pub(crate) fn alive(
         &self,
         key: &BindingKey,
@@ -129,31 +131,36 @@ impl Bindings {
         let Some(node) = self.find(key) else {
             return;
         };
-        self.unlink(node);
-        self.append(node);
         if let Some(binding) = &mut self.nodes[node as usize].binding {
             binding.last_used = now;
         }
+        self.renew(node);
     }
 
     /// Notes that the only account of a binding has served again, which makes the binding the most
-    /// recently used; `None`, and nothing noted, when that is not what the key has.
+    /// recently used; `false`, and nothing noted, when that is not what the key has.
+    #[inline]
     pub(crate) fn serves_again(
         &mut self,
         key: &BindingKey,
         slot: Slot,
+        usage: &Usage,
         now: Timestamp,
-    ) -> Option<&mut Binding> {
-        let node = self.find(key)?;
+    ) -> bool {
+        let Some(node) = self.find(key) else {
+            return false;
+        };
         let place = &mut self.nodes[node as usize];
-        let binding = place.binding.as_mut().filter(|_| !place.lapsed)?;
-        if !binding.trail.serves_again(slot, now) {
-            return None;
+        let Some(binding) = place.binding.as_mut().filter(|_| !place.lapsed) else {
+            return false;
+        };
+        let again = binding.trail.serves_again(slot, now);
+        if again {
+            binding.last_used = now;
+            binding.usage.add(usage);
+            self.renew(node);
         }
-        binding.last_used = now;
-        self.unlink(node);
-        self.append(node);
-        self.nodes[node as usize].binding.as_mut()
+        again
     }
 
     /// Removes the binding of `key`.
@@ -324,14 +331,31 @@ impl Bindings {
         }
     }
 
-    fn append(&mut self, index: u32) {
-        let tail = std::mem::replace(&mut self.tail, index);
+    /// Makes a node the last of the list, as that of a binding used just now.
+    #[inline]
+    fn renew(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
-        (node.previous, node.next) = (tail, NONE);
-        match self.nodes.get_mut(tail as usize) {
-            Some(last) => last.next = index,
-            None => self.head = index,
+        if std::mem::take(&mut node.lapsed) {
+            self.lapsed -= 1;
         }
+        let (previous, next) = (node.previous, node.next);
+        if next != NONE {
+            (node.previous, node.next) = (self.tail, NONE);
+            if self.fresh == index {
+                self.fresh = next;
+            }
+            self.join(previous, next);
+            self.follow_tail(index);
+        }
+        if self.fresh == NONE {
+            self.fresh = index;
+        }
+    }
+
+    fn append(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        (node.previous, node.next) = (self.tail, NONE);
+        self.follow_tail(index);
         if self.fresh == NONE {
             self.fresh = index;
         }
@@ -346,6 +370,22 @@ impl Bindings {
         if self.fresh == index {
             self.fresh = next;
         }
+        self.join(previous, next);
+    }
+
+    /// Makes a node that follows the tail the tail.
+    #[inline]
+    fn follow_tail(&mut self, index: u32) {
+        let tail = std::mem::replace(&mut self.tail, index);
+        match self.nodes.get_mut(tail as usize) {
+            Some(last) => last.next = index,
+            None => self.head = index,
+        }
+    }
+
+    /// Lets one node follow the other, which takes what was between them out of the list.
+    #[inline]
+    fn join(&mut self, previous: u32, next: u32) {
         match self.nodes.get_mut(previous as usize) {
             Some(node) => node.next = next,
             None => self.head = next,

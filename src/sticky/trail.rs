@@ -15,16 +15,11 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whether it counts at `now`: the account has not `left` the trail, and its cache is warm or
-    /// it is the most `recent` one.
-    pub(crate) fn counts(
-        &self,
-        recent: bool,
-        left: impl Fn(Slot) -> bool,
-        policy: &Stickiness,
-        now: Timestamp,
-    ) -> bool {
-        (recent || now < self.cold_at(policy)) && !left(self.slot)
+    /// Whether it counts at `now`, unless its account has left the trail: its cache is warm or it
+    /// is the most `recent` one.
+    #[inline]
+    pub(crate) fn is_warm(&self, recent: bool, policy: &Stickiness, now: Timestamp) -> bool {
+        recent || now < self.cold_at(policy)
     }
 
     /// When its cache no longer holds the conversation.
@@ -106,7 +101,8 @@ impl Trail {
         now: Timestamp,
     ) -> Self {
         let recent = self.stops.first().map(|stop| stop.slot);
-        self.stops.retain(|stop| stop.counts(Some(stop.slot) == recent, &left, policy, now));
+        let is_warm = |stop: &Stop| stop.is_warm(Some(stop.slot) == recent, policy, now);
+        self.stops.retain(|stop| is_warm(stop) && !left(stop.slot));
         self.settle_home();
         self.shorten(policy.trail_len(), policy.order);
         self.settle_home();

@@ -799,13 +799,20 @@ impl Model {
         Ok(())
     }
 
-    /// The recency of a new account: the median of the active, used ones, less its jitter.
+    /// The recency of a new account: the median of the active, used ones, less its jitter. Where
+    /// there are more than 1 024 accounts, only so many are looked at, at even distances.
     fn entry(&self, id: &AccountId) -> (Timestamp, u64) {
         if !self.config.new_account_baseline {
             return (Timestamp::ZERO, 0);
         }
         let used = |it: &&Member| it.turn > 0 && self.status(it) == Status::Active;
-        let used: Vec<&Member> = self.accounts.iter().filter(used).collect();
+        let all = self.accounts.len();
+        let looked_at: Vec<&Member> = if all <= 1_024 {
+            self.accounts.iter().collect()
+        } else {
+            (0..1_024).map(|turn| &self.accounts[turn * all / 1_024]).collect()
+        };
+        let used: Vec<&Member> = looked_at.into_iter().filter(used).collect();
         let jitter = jitter(id, self.config.baseline_jitter);
         let enter = |recency: fn(&Member) -> u64| {
             let mut values: Vec<u64> = used.iter().map(|it| recency(it)).collect();
