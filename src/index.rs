@@ -42,7 +42,7 @@ use self::kind::{Condition, Kind, is_quota_apart, plain};
 use self::ranked::{NO_KEY, Sleeper};
 pub(crate) use self::ranked::{Ranked, Rules};
 pub(crate) use self::search::Search;
-use self::trie::{Entry, Except, Trie, height_for};
+use self::trie::{Except, Trie, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
 use crate::config::Term;
@@ -128,8 +128,8 @@ struct Bars {
 #[derive(Clone, Debug)]
 struct Leaf {
     group: Membership,
-    /// What it is worth while nothing bars it.
-    ranked: Ranked,
+    /// Its number in the order of insertion.
+    number: u32,
     base: Option<Reason>,
     felt: Option<Reason>,
     /// When all that bars it ends at once: then it is among those that are asleep.
@@ -212,13 +212,15 @@ impl Group {
     #[cold]
     fn bar(
         &mut self,
-        (number, place): (u32, u32),
+        place: u32,
         leaf: &mut Leaf,
+        ranked: Ranked,
         (base, felt): (Option<Rejection>, Option<Rejection>),
         ends: Option<Timestamp>,
         joins: bool,
         rules: Rules,
     ) -> Option<Timestamp> {
+        let number = leaf.number;
         let reason = |rejection: &Option<Rejection>| rejection.as_ref().map(|it| it.reason);
         let barred = |rejection: &Option<Rejection>| {
             rejection.as_ref().map_or(Barred::EMPTY, |it| Barred::by(it, number))
@@ -227,19 +229,19 @@ impl Group {
         self.felt.recount(leaf.felt, reason(&felt));
         // One that joins gets its entries at once, so that a later rejection allocates nothing.
         if joins || base.is_some() || leaf.base.is_some() {
-            self.base.barred.set(&Entry { number, place, summary: barred(&base) }, ());
+            self.base.barred.set(number, place, &barred(&base), ());
         }
         if (joins && self.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
-            self.felt.barred.set(&Entry { number, place, summary: barred(&felt) }, ());
+            self.felt.barred.set(number, place, &barred(&felt), ());
         }
         (leaf.base, leaf.felt) = (reason(&base), reason(&felt));
         let slept = leaf.wakes_at.is_some();
         let ends_at_once = |&end: &Timestamp| Some(end) == ends && felt.is_none();
         leaf.wakes_at = base.and_then(|it| it.lift.deadline()).filter(ends_at_once);
         if slept || leaf.wakes_at.is_some() {
-            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, leaf.ranked));
+            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, ranked));
             let summary = sleeper.unwrap_or(Sleeper::EMPTY);
-            self.asleep.set(&Entry { number, place, summary }, rules);
+            self.asleep.set(number, place, &summary, rules);
         }
         ends.filter(|_| leaf.wakes_at.is_none())
     }
@@ -256,7 +258,7 @@ impl Default for Leaf {
     fn default() -> Self {
         Self {
             group: Membership::Vacant,
-            ranked: Ranked::EMPTY,
+            number: u32::MAX,
             base: None,
             felt: None,
             wakes_at: None,
@@ -289,8 +291,8 @@ impl Index {
         self.deadlines.due(view.now, &mut places);
         self.look_at_all(&places, view);
         places.clear();
-        self.wake(&mut places, view.now);
         self.places = places;
+        self.wake(view.now);
     }
 
     fn look_at_all(&mut self, places: &[u32], view: &View<'_>) {
@@ -335,28 +337,35 @@ impl Index {
 
     /// Moves accounts that are awake to those that can serve: a few at a time, since they count
     /// where they are.
-    fn wake(&mut self, places: &mut Vec<u32>, now: Timestamp) {
+    fn wake(&mut self, now: Timestamp) {
         let except = Except { numbers: &[], at: now };
-        for group in &self.groups {
-            if places.len() < MAX_WOKEN {
-                group.asleep.visit_some(MAX_WOKEN - places.len(), except, places);
+        let mut left = MAX_WOKEN;
+        for index in 0..self.groups.len() {
+            if self.groups[index].asleep.whole().first <= now && left > 0 {
+                let mut woken = std::mem::take(&mut self.places);
+                self.groups[index].asleep.visit_some(left, except, &mut woken);
+                left -= woken.len();
+                for place in woken.drain(..) {
+                    self.wake_up(index, place);
+                }
+                self.places = woken;
+                self.reorder(index);
             }
         }
-        for place in places.drain(..) {
-            let leaf = &mut self.leaves[place as usize];
-            let Membership::Of(index) = leaf.group else {
-                continue;
-            };
-            leaf.wakes_at = None;
-            let (ranked, reason) = (leaf.ranked, leaf.base.take());
-            let (number, rules) = (ranked.first, self.rules());
-            let group = &mut self.groups[index as usize];
-            group.base.recount(reason, None);
-            group.base.barred.set(&Entry { number, place, summary: Barred::EMPTY }, ());
-            group.asleep.set(&Entry { number, place, summary: Sleeper::EMPTY }, rules);
-            group.ranked.set(&Entry { number, place, summary: ranked }, rules);
-            self.reorder(index as usize);
-        }
+    }
+
+    /// Moves an account of a group that is awake to those that can serve.
+    fn wake_up(&mut self, group: usize, place: u32) {
+        let rules = self.rules();
+        let leaf = &mut self.leaves[place as usize];
+        let group = &mut self.groups[group];
+        leaf.wakes_at = None;
+        group.base.recount(leaf.base.take(), None);
+        let number = leaf.number;
+        let ranked = group.asleep.get(number).map_or(Ranked::EMPTY, |sleeper| sleeper.ranked);
+        group.base.barred.set(number, place, &Barred::EMPTY, ());
+        group.asleep.set(number, place, &Sleeper::EMPTY, rules);
+        group.ranked.set(number, place, &ranked, rules);
     }
 
     /// Notes what is known about the account in a place.
@@ -366,33 +375,25 @@ impl Index {
             return;
         };
         let joins = self.sort_in(place, slot, state, view);
-        let same_until = same_until(state, view);
+        let mut deadline = same_until(state, view);
         let leaf = &mut self.leaves[place as usize];
-        let token_limited = state.windows.token_usage(view.now).is_some();
-        self.token_limited += usize::from(token_limited);
-        self.token_limited -= usize::from(leaf.token_limited);
-        leaf.token_limited = token_limited;
-        let rules = Rules { ties: self.ties, tokens: self.token_limited > 0 };
         let Membership::Of(index) = leaf.group else {
-            self.deadlines.set(place, same_until);
+            self.deadlines.set(place, deadline);
             return;
         };
 
         let group = &mut self.groups[index as usize];
+        let rules = Rules { ties: self.ties, tokens: self.token_limited > 0 };
         let base = eligible(state, slot, false, plain, view).err();
         let feeling = group.kind.feeling(view.config);
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
-        leaf.ranked = Ranked::of(state, rank::key(state, slot, plain, view), view.now);
-        let number = state.number;
-        let summary = if base.is_none() { leaf.ranked } else { Ranked::EMPTY };
-        group.ranked.set(&Entry { number, place, summary }, rules);
-        let mut deadline = same_until;
+        let ranked = Ranked::of(state, rank::key(state, slot, plain, view), view.now);
+        let serves = if base.is_none() { &ranked } else { &Ranked::EMPTY };
+        group.ranked.set(state.number, place, serves, rules);
         if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
             let ends = base.as_ref().and_then(|_| view.next_lift(state));
-            let account = (number, place);
-            if let Some(end) = group.bar(account, leaf, (base, felt), ends, joins, rules) {
-                deadline = deadline.min(end);
-            }
+            let until = group.bar(place, leaf, ranked, (base, felt), ends, joins, rules);
+            deadline = until.map_or(deadline, |until| until.min(deadline));
         }
         if !self.is_behind {
             self.reorder(index as usize);
@@ -401,34 +402,32 @@ impl Index {
     }
 
     /// Puts an account into the group where it belongs; `false` when it is there.
+    #[inline]
     fn sort_in(&mut self, place: u32, slot: Slot, state: &AccountState, view: &View<'_>) -> bool {
-        let mut conditions = std::mem::take(&mut self.conditions);
-        kind::conditions(state, slot, view, &mut conditions);
-        let known = self.leaves.get(place as usize).map(|leaf| leaf.group);
-        let stays = matches!(known, Some(Membership::Of(index))
-            if self.groups[index as usize].kind.fits(state, &conditions, view));
-        if !stays {
-            self.move_in(place, state, &conditions, view);
+        kind::conditions(state, slot, view, &mut self.conditions);
+        let token_limited = state.windows.token_usage(view.now).is_some();
+        if let Some(leaf) = self.leaves.get(place as usize)
+            && let Membership::Of(index) = leaf.group
+            && self.groups[index as usize].kind.fits(state, &self.conditions, view)
+            && leaf.token_limited == token_limited
+        {
+            return false;
         }
-        self.conditions = conditions;
-        !stays
+        self.move_in(place, state, token_limited, view);
+        true
     }
 
     #[cold]
-    fn move_in(
-        &mut self,
-        place: u32,
-        state: &AccountState,
-        conditions: &[Condition],
-        view: &View<'_>,
-    ) {
+    fn move_in(&mut self, place: u32, state: &AccountState, token_limited: bool, view: &View<'_>) {
         if self.leaves.len() <= place as usize {
             self.leaves.grow_to(place as usize + 1, Leaf::default);
             self.hashes.resize(place as usize + 1, 0);
         }
-        let group = self.group_of(state, conditions, view);
+        let group = self.group_of(state, view);
         self.forget(place);
         self.join(place, group, state);
+        self.leaves[place as usize].token_limited = token_limited;
+        self.token_limited += usize::from(token_limited);
     }
 
     /// Forgets the account of a place that is no longer there.
@@ -437,7 +436,7 @@ impl Index {
             return;
         };
         let number = roster.at(place).map(|(_, state)| state.number);
-        if leaf.group != Membership::Vacant && number != Some(leaf.ranked.first) {
+        if leaf.group != Membership::Vacant && number != Some(leaf.number) {
             self.forget(place);
         }
     }
@@ -453,10 +452,10 @@ impl Index {
                 let rules = self.rules();
                 let group = &mut self.groups[index as usize];
                 group.members -= 1;
-                group.ranked.remove(leaf.ranked.first, rules);
-                group.asleep.remove(leaf.ranked.first, rules);
-                group.base.remove(leaf.ranked.first, leaf.base);
-                group.felt.remove(leaf.ranked.first, leaf.felt);
+                group.ranked.remove(leaf.number, rules);
+                group.asleep.remove(leaf.number, rules);
+                group.base.remove(leaf.number, leaf.base);
+                group.felt.remove(leaf.number, leaf.felt);
                 self.reorder(index as usize);
             }
         }
@@ -466,7 +465,7 @@ impl Index {
     fn join(&mut self, place: u32, membership: Membership, state: &AccountState) {
         let leaf = &mut self.leaves[place as usize];
         leaf.group = membership;
-        leaf.ranked.first = state.number;
+        leaf.number = state.number;
         self.hashes[place as usize] = state.hash;
         match membership {
             Membership::Vacant => {}
@@ -481,12 +480,8 @@ impl Index {
     }
 
     /// The group of an account: one that fits, a new one or none.
-    fn group_of(
-        &mut self,
-        state: &AccountState,
-        conditions: &[Condition],
-        view: &View<'_>,
-    ) -> Membership {
+    fn group_of(&mut self, state: &AccountState, view: &View<'_>) -> Membership {
+        let conditions = &self.conditions;
         let fits = |group: &Group| group.kind.fits(state, conditions, view);
         let number = |index| u32::try_from(index).expect("there are few groups");
         if let Some(index) = self.groups.iter().position(fits) {

@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
                 && (leaf.base.is_none() || leaf.wakes_at.is_some_and(|at| at <= self.view.now))
                 && let Membership::Of(group) = leaf.group
             {
-                self.ruled_out.add((group, leaf.ranked.first))?;
+                self.ruled_out.add((group, leaf.number))?;
             }
         }
         Some(())
@@ -223,7 +223,7 @@ impl<'a> Search<'a> {
         for slot in excluded.chain(trail) {
             let leaf = &index.leaves[slot.index as usize];
             if let Membership::Of(group) = leaf.group {
-                apart.add((group, leaf.ranked.first))?;
+                apart.add((group, leaf.number))?;
             }
         }
         let mut refused = Refused::default();

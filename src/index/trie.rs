@@ -63,16 +63,6 @@ impl Except<'_> {
     }
 }
 
-/// An account's summary, with its number and place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<S> {
-    /// Its number in the order of insertion.
-    pub(crate) number: u32,
-    /// Its place in the roster.
-    pub(crate) place: u32,
-    pub(crate) summary: S,
-}
-
 /// A map from numbers to summaries that also holds the summary of every aligned range of 16,
 /// 256, 4 096, … numbers: a radix tree, 16 wide, of which only what is used is there.
 ///
@@ -123,26 +113,26 @@ impl<S: Summary> Trie<S> {
         Range::whole(self.height)
     }
 
-    /// Sets an entry.
-    pub(crate) fn set(&mut self, entry: &Entry<S>, rules: S::Rules) {
+    /// Sets the summary of a number, whose account is in that place.
+    pub(crate) fn set(&mut self, number: u32, place: u32, summary: &S, rules: S::Rules) {
         let mut path = [0; MAX_HEIGHT as usize];
         let mut node = self.root;
         for level in (0..self.height).rev() {
             path[level as usize] = node;
-            let digit = digit(entry.number, level);
+            let digit = digit(number, level);
             node = match self.nodes[node as usize].below(digit) {
                 Some(below) => below,
-                None => self.make_child(node, digit, level, entry.place),
+                None => self.make_child(node, digit, level, place),
             };
         }
         if self.is_behind {
-            self.nodes[path[0] as usize].put(digit(entry.number, 0), &entry.summary);
+            self.nodes[path[0] as usize].put(digit(number, 0), summary);
             return;
         }
-        let mut summary = entry.summary;
+        let mut summary = *summary;
         for (level, &node) in (0..).zip(&path[..self.height as usize]) {
             let node = &mut self.nodes[node as usize];
-            if !node.set(digit(entry.number, level), &summary, rules) {
+            if !node.set(digit(number, level), &summary, rules) {
                 return;
             }
             summary = node.summary(rules);
@@ -365,6 +355,12 @@ impl<S: Summary> Trie<S> {
         levels.try_fold(self.root, |node, level| {
             self.nodes[node as usize].below(digit(number, level))
         })
+    }
+
+    /// The summary of a number.
+    pub(crate) fn get(&self, number: u32) -> Option<&S> {
+        let node = self.node(Range { prefix: number >> DIGIT_BITS, level: 0 })?;
+        node.get(digit(number, 0))
     }
 
     fn node(&self, range: Range) -> Option<&Node<S>> {

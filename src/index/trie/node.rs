@@ -49,6 +49,11 @@ impl<S> Node<S> {
         self.has(digit).then(|| self.children[self.index(digit)].below)
     }
 
+    /// The summary of the child under a digit.
+    pub(super) fn get(&self, digit: usize) -> Option<&S> {
+        self.has(digit).then(|| &self.children[self.index(digit)].summary)
+    }
+
     /// The children with their digits, in the order of these.
     #[inline]
     pub(super) fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {

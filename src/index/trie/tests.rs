@@ -6,12 +6,20 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Count, Entry, Except, Range, Summary, Trie, height_for};
+use super::{Count, Except, Range, Summary, Trie, height_for};
 use crate::config::Ties;
 use crate::index::barred::Barred;
 use crate::index::ranked::{Ranked, Rules, Sleeper};
 use crate::select::rank::{RankKey, TieMask};
 use crate::time::Timestamp;
+
+/// An account's summary, with its number and place.
+#[derive(Clone, Copy, Debug)]
+struct Entry<S> {
+    number: u32,
+    place: u32,
+    summary: S,
+}
 
 /// What the tests know of a summary besides: what it means.
 trait Plain: Summary + Debug {
@@ -237,7 +245,7 @@ impl<S: Plain> Pair<S> {
                 let last = entries.last().map_or(0, |last| last.number);
                 self.trie.grow(height_for(last));
                 for entry in entries {
-                    self.trie.set(&entry, self.rules);
+                    self.trie.set(entry.number, entry.place, &entry.summary, self.rules);
                     self.set(entry);
                 }
             }
@@ -398,13 +406,13 @@ fn a_trie_that_was_emptied_needs_no_more_nodes_to_be_filled_again() {
     let entries: Vec<_> =
         (0..5_000).map(|number| Entry { number, place: number, summary: Barred::EMPTY }).collect();
     for &entry in &entries {
-        trie.set(&entry, ());
+        trie.set(entry.number, entry.place, &entry.summary, ());
     }
     let nodes = trie.nodes.len();
     (0..5_000).for_each(|number| trie.remove(number, ()));
     assert_eq!(trie.without(Except { numbers: &[], at: Timestamp::ZERO }, ()), Barred::EMPTY);
     for &entry in &entries {
-        trie.set(&entry, ());
+        trie.set(entry.number, entry.place, &entry.summary, ());
     }
     assert_eq!(trie.nodes.len(), nodes);
 }
