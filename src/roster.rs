@@ -1,8 +1,9 @@
 //! The accounts, by id and by place, in the order of their insertion.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
 
+use hashbrown::DefaultHashBuilder;
 use lru::LruCache;
 
 use crate::account::AccountId;
@@ -36,7 +37,7 @@ struct Place {
 struct ById {
     lookup: Lookup,
     /// Seeded at random, since ids may come from whoever signs up.
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl PartialEq for ById {

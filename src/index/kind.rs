@@ -120,9 +120,12 @@ impl Kind {
         conditions: &[Condition],
         view: &View<'_>,
     ) -> bool {
-        self.conditions == conditions
-            && self.entitled == state.entitled
-            && self.calm == is_calm(state, conditions, view)
+        let alike = if conditions.is_empty() {
+            self.conditions.is_empty()
+        } else {
+            self.conditions == conditions && self.calm == is_calm(state, conditions, view)
+        };
+        alike && self.entitled == state.entitled
     }
 
     pub(crate) fn has_conditions(&self) -> bool {

@@ -320,7 +320,7 @@ impl Survey for Search<'_> {
         shares
     }
 
-    fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied)) {
+    fn each_tied(&self, range: Range, mut visit: impl FnMut(Tied)) {
         // The accounts of several groups are to be put into one order.
         let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
         for Part { group, sleepers, key, except } in self.parts() {

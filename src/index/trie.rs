@@ -327,21 +327,26 @@ impl<S: Summary> Trie<S> {
         wanted: &impl Fn(&S) -> bool,
         visit: &mut impl FnMut(u32, u32, &S),
     ) {
+        if range.level == 0 {
+            for (digit, child) in node.children() {
+                let counts = except.within(range, digit).count(&child.summary) == Count::All;
+                if counts && wanted(&child.summary) {
+                    visit(range.prefix << DIGIT_BITS | digit, child.below, &child.summary);
+                }
+            }
+            return;
+        }
         for (digit, child) in node.children() {
             let except = except.within(range, digit);
             let is_wanted = match except.count(&child.summary) {
                 Count::None => false,
                 Count::All => wanted(&child.summary),
                 // The summary is also that of others: it says nothing.
-                Count::Some => range.level > 0,
+                Count::Some => true,
             };
-            match range.below(digit) {
-                _ if !is_wanted => {}
-                Some(below) => {
-                    let node = &self.nodes[child.below as usize];
-                    self.visit_below(node, below, except, wanted, visit);
-                }
-                None => visit(range.prefix << DIGIT_BITS | digit, child.below, &child.summary),
+            if let Some(below) = range.below(digit).filter(|_| is_wanted) {
+                let node = &self.nodes[child.below as usize];
+                self.visit_below(node, below, except, wanted, visit);
             }
         }
     }

@@ -75,7 +75,7 @@ impl Survey for Pass<'_> {
         shares
     }
 
-    fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied)) {
+    fn each_tied(&self, range: Range, mut visit: impl FnMut(Tied)) {
         for (slot, state) in self.tied() {
             if range.digit(state.number).is_some() {
                 visit(Tied {

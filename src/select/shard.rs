@@ -23,7 +23,7 @@ pub(super) fn nth(index: u32, tied: u32, survey: &impl Survey) -> Option<u32> {
         (range, left) = (range.below(digit)?, share.tied);
     }
     let mut found = None;
-    survey.each_tied(range, &mut |tied| {
+    survey.each_tied(range, |tied| {
         if index == 0 {
             found = found.or(Some(tied.place));
         }
@@ -56,7 +56,7 @@ pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option
         (range, left) = (range.below(digit)?, tied);
     }
     let mut nearest = Nearest::default();
-    survey.each_tied(range, &mut |Tied { place, hash, weight, .. }| {
+    survey.each_tied(range, |Tied { place, hash, weight, .. }| {
         nearest.offer(distance(caller, hash, weight), place);
     });
     nearest.found()

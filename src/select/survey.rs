@@ -23,7 +23,7 @@ pub(crate) trait Survey {
 
     /// Visits the accounts of a range that tie with the best, in the order of insertion. There are
     /// at most [`COMPARED`](shard::COMPARED), or the range is one of the smallest.
-    fn each_tied(&self, range: Range, visit: &mut dyn FnMut(Tied));
+    fn each_tied(&self, range: Range, visit: impl FnMut(Tied));
 
     /// The range of all numbers.
     fn whole(&self) -> Range;

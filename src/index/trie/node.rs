@@ -57,8 +57,12 @@ impl<S> Node<S> {
     /// The children with their digits, in the order of these.
     #[inline]
     pub(super) fn children(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
-        let digits = (0..16).filter(|digit| self.present & (1 << digit) != 0);
-        digits.zip(&self.children)
+        let mut left = self.present;
+        self.children.iter().map(move |child| {
+            let digit = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (digit, child)
+        })
     }
 
     /// The children with their digits, in the order in which they are joined.

@@ -44,13 +44,12 @@ impl Range {
 
     /// The numbers that are in its part under `digit`, of `numbers` in order.
     pub(super) fn among(self, numbers: &[u32], digit: u32) -> &[u32] {
-        let holds = |number: u32| self.digit(number) == Some(digit as usize);
-        let Some(first) = numbers.iter().position(|&number| holds(number)) else {
-            return &[];
-        };
-        let from = &numbers[first..];
-        let count = from.iter().take_while(|&&number| holds(number)).count();
-        &from[..count]
+        let width = self.level * DIGIT_BITS;
+        let first = u64::from(self.prefix << DIGIT_BITS | digit) << width;
+        let end = first + (1 << width);
+        let start = numbers.partition_point(|&number| u64::from(number) < first);
+        let len = numbers[start..].partition_point(|&number| u64::from(number) < end);
+        &numbers[start..start + len]
     }
 }
 
