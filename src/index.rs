@@ -275,29 +275,29 @@ impl Index {
 
     /// Makes it current at the view's time.
     pub(crate) fn refresh(&mut self, view: &View<'_>) {
-        let ties = TieMask::under(view.config.rank.ties);
-        let cooled = rank::unit(Term::ModelCooldown, view.config);
-        if (self.ties, self.cooled) != (ties, cooled) {
-            // The order rests on these, and a new configuration has touched all accounts.
-            *self = Self { ties, cooled, ..Self::default() };
-        }
         let touched = view.roster.touched_places();
         // Who has left goes first: the number may be another one's by now.
         for &place in touched {
             self.let_go(place, view.roster);
         }
-        self.look_at_all(touched, view);
+        let ties = TieMask::under(view.config.rank.ties);
+        let cooled = rank::unit(Term::ModelCooldown, view.config);
+        // All that is joined rests on these, and a new configuration has touched all accounts.
+        let is_new = (self.ties, self.cooled) != (ties, cooled);
+        (self.ties, self.cooled) = (ties, cooled);
+        self.look_at_all(touched, is_new, view);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.due(view.now, &mut places);
-        self.look_at_all(&places, view);
+        self.look_at_all(&places, false, view);
         places.clear();
         self.places = places;
         self.wake(view.now);
     }
 
-    fn look_at_all(&mut self, places: &[u32], view: &View<'_>) {
+    /// Looks at accounts, and joins all anew if that is cheaper, or if it `must` be.
+    fn look_at_all(&mut self, places: &[u32], must: bool, view: &View<'_>) {
         let plain = plain(view.config);
-        self.is_behind = places.len() >= MANY && places.len() > view.roster.len() / 4;
+        self.is_behind = must || places.len() >= MANY && places.len() > view.roster.len() / 4;
         if self.is_behind {
             self.groups.iter_mut().for_each(Group::fall_behind);
         }

@@ -181,14 +181,15 @@ impl<'a> Search<'a> {
         if ties.precedes(self.best.0, key) || !self.serves(group) {
             return Some(());
         }
-        if ties.precedes(key, self.best.0) {
+        let (best, first) = self.best;
+        if ties.precedes(key, best) {
             self.parts.clear();
-            (self.best, self.tied) = (NOBODY, 0);
+            (self.best, self.tied) = ((key, whole.first), 0);
+        } else if key.is_before(whole.first, best, first) {
+            self.best = (key, whole.first);
         }
-        self.parts.try_push(part).ok()?;
         self.tied += whole.tied;
-        self.best = self.best.min((key, whole.first));
-        Some(())
+        self.parts.try_push(part).ok()
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
