@@ -4,7 +4,8 @@
 //! pass, and the exact answer wherever the index has none), from summaries that are kept current:
 //!
 //! - **Kinds** ([`kind`]): accounts that are open to the same names, by their entitlement and by
-//!   the cooldowns that only some requests feel. A request looks at each kind once.
+//!   the cooldowns that only some requests feel. They are kept in the order of the best key that
+//!   a request may find in each; a request looks at them until no other can be better.
 //! - **Tries** ([`trie`]): per kind, who can serve ([`ranked`]: the smallest key and those that
 //!   tie with it) and who cannot ([`barred`]: reasons and deadlines), summed up over aligned
 //!   ranges of 16, 256, … accounts in the order of insertion.
@@ -22,15 +23,16 @@
 //!
 //! | operation | cost |
 //! | --- | --- |
-//! | refresh | O(log accounts) for each account that was touched or is due |
+//! | refresh | O(log accounts) for each account that was touched or is due; O(accounts) where that is most of them |
 //! | recovery of many accounts at one instant | O(1) amortised for each, without looking at it |
-//! | best account, number of ties | O(kinds) |
+//! | best account, number of ties | O(kinds), of which it looks at few |
 //! | the caller's place among the tied | O(log accounts) |
 //! | an excluded account | O(log accounts) |
 //! | refusal | O(kinds) |
 
 mod barred;
 mod due;
+mod group;
 mod kind;
 mod ranked;
 mod search;
@@ -38,19 +40,19 @@ mod trie;
 
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
+use self::group::{Barring, Group, Leaf, Membership};
 use self::kind::{Condition, Kind, is_quota_apart, plain};
-use self::ranked::{NO_KEY, Sleeper};
+use self::ranked::Sleeper;
 pub(crate) use self::ranked::{Ranked, Rules};
 pub(crate) use self::search::Search;
-use self::trie::{Except, Trie, height_for};
+use self::trie::{Except, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
 use crate::config::Term;
-use crate::refusal::{Reason, Rejection, Tally};
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
 use crate::select::query::{Query, View};
-use crate::select::rank::{self, RankKey, TieMask};
+use crate::select::rank::{self, TieMask};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
@@ -97,173 +99,6 @@ impl PartialEq for Index {
     /// What is derived from the accounts makes no difference between schedulers.
     fn eq(&self, _: &Self) -> bool {
         true
-    }
-}
-
-/// The accounts of a kind.
-#[derive(Clone, Debug)]
-struct Group {
-    kind: Kind,
-    members: usize,
-    /// No request finds a better key among those that can serve.
-    least: RankKey,
-    /// Every member; those that cannot serve as [`Ranked::EMPTY`].
-    ranked: Trie<Ranked>,
-    /// Those of which it is known when they can serve, until they are moved to `ranked`.
-    asleep: Trie<Sleeper>,
-    /// Those that cannot serve the plain request.
-    base: Bars,
-    /// Those that cannot serve a request that feels all conditions of the kind.
-    felt: Bars,
-}
-
-/// Accounts that cannot serve.
-#[derive(Clone, Debug)]
-struct Bars {
-    barred: Trie<Barred>,
-    tally: Tally,
-}
-
-/// What is known about the account in a place.
-#[derive(Clone, Debug)]
-struct Leaf {
-    group: Membership,
-    /// Its number in the order of insertion.
-    number: u32,
-    base: Option<Reason>,
-    felt: Option<Reason>,
-    /// When all that bars it ends at once: then it is among those that are asleep.
-    wakes_at: Option<Timestamp>,
-    token_limited: bool,
-}
-
-/// Which group an account belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Membership {
-    /// There is no account.
-    Vacant,
-    Loose,
-    Of(u32),
-}
-
-impl Bars {
-    fn new(height: u32) -> Self {
-        Self { barred: Trie::new(height), tally: Tally::default() }
-    }
-
-    /// Counts a member for another reason than before.
-    fn recount(&mut self, before: Option<Reason>, now: Option<Reason>) {
-        if before != now {
-            before.into_iter().for_each(|reason| self.tally.remove(reason));
-            now.into_iter().for_each(|reason| self.tally.add(reason));
-        }
-    }
-
-    fn remove(&mut self, number: u32, reason: Option<Reason>) {
-        self.recount(reason, None);
-        self.barred.remove(number, ());
-    }
-}
-
-impl Group {
-    fn new(kind: Kind, height: u32) -> Self {
-        Self {
-            kind,
-            members: 0,
-            least: NO_KEY,
-            ranked: Trie::new(height),
-            asleep: Trie::new(height),
-            base: Bars::new(height),
-            felt: Bars::new(height),
-        }
-    }
-
-    fn least_of_all(&self, cooled: u128) -> RankKey {
-        let best = self.ranked.whole().key.min(self.asleep.whole().ranked.key);
-        self.kind.least(best, cooled)
-    }
-
-    fn grow(&mut self, height: u32) {
-        self.ranked.grow(height);
-        self.asleep.grow(height);
-        self.base.barred.grow(height);
-        self.felt.barred.grow(height);
-    }
-
-    /// See [`Trie::fall_behind`].
-    fn fall_behind(&mut self) {
-        self.ranked.fall_behind();
-        self.asleep.fall_behind();
-        self.base.barred.fall_behind();
-        self.felt.barred.fall_behind();
-    }
-
-    /// See [`Trie::catch_up`].
-    fn catch_up(&mut self, rules: Rules) {
-        self.ranked.catch_up(rules);
-        self.asleep.catch_up(rules);
-        self.base.barred.catch_up(());
-        self.felt.barred.catch_up(());
-    }
-
-    /// Notes what bars a member, one that `joins` or not, from the plain request and from one that
-    /// feels all conditions. Says when that is to be looked at again: when the first bar `ends`,
-    /// unless it is known what comes then.
-    #[cold]
-    fn bar(
-        &mut self,
-        place: u32,
-        leaf: &mut Leaf,
-        ranked: Ranked,
-        (base, felt): (Option<Rejection>, Option<Rejection>),
-        ends: Option<Timestamp>,
-        joins: bool,
-        rules: Rules,
-    ) -> Option<Timestamp> {
-        let number = leaf.number;
-        let reason = |rejection: &Option<Rejection>| rejection.as_ref().map(|it| it.reason);
-        let barred = |rejection: &Option<Rejection>| {
-            rejection.as_ref().map_or(Barred::EMPTY, |it| Barred::by(it, number))
-        };
-        self.base.recount(leaf.base, reason(&base));
-        self.felt.recount(leaf.felt, reason(&felt));
-        // One that joins gets its entries at once, so that a later rejection allocates nothing.
-        if joins || base.is_some() || leaf.base.is_some() {
-            self.base.barred.set(number, place, &barred(&base), ());
-        }
-        if (joins && self.kind.has_conditions()) || felt.is_some() || leaf.felt.is_some() {
-            self.felt.barred.set(number, place, &barred(&felt), ());
-        }
-        (leaf.base, leaf.felt) = (reason(&base), reason(&felt));
-        let slept = leaf.wakes_at.is_some();
-        let ends_at_once = |&end: &Timestamp| Some(end) == ends && felt.is_none();
-        leaf.wakes_at = base.and_then(|it| it.lift.deadline()).filter(ends_at_once);
-        if slept || leaf.wakes_at.is_some() {
-            let sleeper = leaf.wakes_at.map(|at| Sleeper::until(at, ranked));
-            let summary = sleeper.unwrap_or(Sleeper::EMPTY);
-            self.asleep.set(number, place, &summary, rules);
-        }
-        ends.filter(|_| leaf.wakes_at.is_none())
-    }
-}
-
-impl Leaf {
-    /// Whether something keeps the account from some request.
-    fn is_barred(&self) -> bool {
-        self.base.is_some() || self.felt.is_some()
-    }
-}
-
-impl Default for Leaf {
-    fn default() -> Self {
-        Self {
-            group: Membership::Vacant,
-            number: u32::MAX,
-            base: None,
-            felt: None,
-            wakes_at: None,
-            token_limited: false,
-        }
     }
 }
 
@@ -392,7 +227,8 @@ impl Index {
         group.ranked.set(state.number, place, serves, rules);
         if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
             let ends = base.as_ref().and_then(|_| view.next_lift(state));
-            let until = group.bar(place, leaf, ranked, (base, felt), ends, joins, rules);
+            let barring = Barring { base, felt, ends };
+            let until = group.bar(place, leaf, ranked, barring, joins, rules);
             deadline = until.map_or(deadline, |until| until.min(deadline));
         }
         if !self.is_behind {

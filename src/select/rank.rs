@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// as far as a [`TieMask`] lets it look, the only test of a tie. Without padding, since the index
 /// holds several per account.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[repr(packed(8))]
+#[repr(C, packed(8))]
 pub(crate) struct RankKey {
     /// All terms before recency.
     pub(crate) merit: u128,
