@@ -52,7 +52,7 @@ use crate::config::Term;
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
 use crate::select::query::{Query, View};
-use crate::select::rank::{self, TieMask};
+use crate::select::rank::{self, RankKey, TieMask};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
@@ -127,6 +127,13 @@ impl Index {
         places.clear();
         self.places = places;
         self.wake(view.now);
+        debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
+    }
+
+    fn is_in_order(&self) -> bool {
+        let known = |group: &Group| group.least == group.least_of_all(self.cooled);
+        let sorted = self.order.is_sorted_by_key(|&it| (self.groups[it as usize].least, it));
+        self.groups.len() <= 1 || (sorted && self.groups.iter().all(known))
     }
 
     /// Looks at accounts, and joins all anew if that is cheaper, or if it `must` be.
@@ -162,12 +169,19 @@ impl Index {
         }
         let before = std::mem::replace(&mut group.least, least);
         let number = u32::try_from(index).expect("there are few groups");
-        let known = |it: u32| if it == number { before } else { self.groups[it as usize].least };
-        let from = self.order.partition_point(|&it| (known(it), it) < (before, number));
-        self.order.remove(from);
-        let key = |it: u32| (self.groups[it as usize].least, it);
-        let to = self.order.partition_point(|&it| key(it) < (least, number));
-        self.order.insert(to, number);
+        let precedes = |&it: &u32, key: RankKey| {
+            let known = if it == number { before } else { self.groups[it as usize].least };
+            known.is_before(it, key, number)
+        };
+        let from = self.order.partition_point(|it| precedes(it, before));
+        if least < before {
+            let to = self.order[..from].partition_point(|it| precedes(it, least));
+            self.order[to..=from].rotate_right(1);
+        } else {
+            let after = &self.order[from + 1..];
+            let to = from + after.partition_point(|it| precedes(it, least));
+            self.order[from..=to].rotate_left(1);
+        }
     }
 
     /// Moves accounts that are awake to those that can serve: a few at a time, since they count
