@@ -198,7 +198,6 @@ impl Index {
                     self.wake_up(index, place);
                 }
                 self.places = woken;
-                self.reorder(index);
             }
         }
     }
