@@ -237,7 +237,10 @@ impl Index {
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
         let ranked = Ranked::of(state, rank::key(state, slot, plain, view), view.now);
         let serves = if base.is_none() { &ranked } else { &Ranked::EMPTY };
-        group.ranked.set(state.number, place, serves, rules);
+        if joins {
+            leaf.bottom = group.ranked.bottom(state.number, place);
+        }
+        group.ranked.set_in(leaf.bottom, state.number, serves, rules);
         if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
             let ends = base.as_ref().and_then(|_| view.next_lift(state));
             let barring = Barring { base, felt, ends };

@@ -38,6 +38,8 @@ pub(super) struct Leaf {
     pub(super) group: Membership,
     /// Its number in the order of insertion.
     pub(super) number: u32,
+    /// The node of its group's trie of those that can serve.
+    pub(super) bottom: u32,
     pub(super) base: Option<Reason>,
     pub(super) felt: Option<Reason>,
     /// When all that bars it ends at once: then it is among those that are asleep.
@@ -175,6 +177,7 @@ impl Default for Leaf {
         Self {
             group: Membership::Vacant,
             number: u32::MAX,
+            bottom: 0,
             base: None,
             felt: None,
             wakes_at: None,

@@ -4,7 +4,7 @@ mod node;
 mod range;
 
 use self::node::{Child, Node};
-use self::range::{DIGIT_BITS, MAX_HEIGHT, digit};
+use self::range::{DIGIT_BITS, digit};
 pub(crate) use self::range::{Range, WIDTH, height_for};
 use crate::time::Timestamp;
 
@@ -92,7 +92,8 @@ impl<S: Summary> Trie<S> {
         while self.height < height {
             let below = self.root;
             let child = Child { summary: self.whole, below };
-            self.root = self.new_node();
+            self.root = self.new_node(0);
+            self.nodes[below as usize].above = self.root;
             self.nodes[self.root as usize].insert(0, child);
             self.height += 1;
         }
@@ -115,27 +116,47 @@ impl<S: Summary> Trie<S> {
 
     /// Sets the summary of a number, whose account is in that place.
     pub(crate) fn set(&mut self, number: u32, place: u32, summary: &S, rules: S::Rules) {
-        let mut path = [0; MAX_HEIGHT as usize];
+        let bottom = self.bottom(number, place);
+        self.set_in(bottom, number, summary, rules);
+    }
+
+    /// The node at the bottom that holds a number, whose account is in that place. It stays that
+    /// until the number is removed.
+    pub(crate) fn bottom(&mut self, number: u32, place: u32) -> u32 {
         let mut node = self.root;
-        for level in (0..self.height).rev() {
-            path[level as usize] = node;
+        for level in (1..self.height).rev() {
             let digit = digit(number, level);
             node = match self.nodes[node as usize].below(digit) {
                 Some(below) => below,
-                None => self.make_child(node, digit, level, place),
+                None => {
+                    let below = self.new_node(node);
+                    self.nodes[node as usize].insert(digit, Child { summary: S::EMPTY, below });
+                    below
+                }
             };
         }
+        let (node_at, digit) = (&mut self.nodes[node as usize], digit(number, 0));
+        if node_at.below(digit).is_none() {
+            node_at.insert(digit, Child { summary: S::EMPTY, below: place });
+        }
+        node
+    }
+
+    /// Sets the summary of a number that is held by that node at the bottom.
+    pub(crate) fn set_in(&mut self, bottom: u32, number: u32, summary: &S, rules: S::Rules) {
+        let mut node = &mut self.nodes[bottom as usize];
         if self.is_behind {
-            self.nodes[path[0] as usize].put(digit(number, 0), summary);
+            node.put(digit(number, 0), summary);
             return;
         }
         let mut summary = *summary;
-        for (level, &node) in (0..).zip(&path[..self.height as usize]) {
-            let node = &mut self.nodes[node as usize];
+        for level in 0..self.height {
             if !node.set(digit(number, level), &summary, rules) {
                 return;
             }
             summary = node.summary(rules);
+            let above = node.above as usize;
+            node = &mut self.nodes[above];
         }
         self.whole = summary;
     }
@@ -167,14 +188,6 @@ impl<S: Summary> Trie<S> {
         node.summary(rules)
     }
 
-    /// Puts something below a digit where nothing is: a node, or at the bottom the place.
-    #[cold]
-    fn make_child(&mut self, node: u32, digit: usize, level: u32, place: u32) -> u32 {
-        let below = if level == 0 { place } else { self.new_node() };
-        self.nodes[node as usize].insert(digit, Child { summary: S::EMPTY, below });
-        below
-    }
-
     /// Takes an entry out, with the nodes that only it needed.
     pub(crate) fn remove(&mut self, number: u32, rules: S::Rules) {
         self.whole = self.remove_below(self.root, self.height - 1, number, rules);
@@ -198,12 +211,14 @@ impl<S: Summary> Trie<S> {
         self.nodes[node as usize].summary(rules)
     }
 
-    /// An empty node; one that was vacated has kept room for children.
-    fn new_node(&mut self) -> u32 {
-        self.vacant.pop().unwrap_or_else(|| {
+    /// An empty node below another; one that was vacated has kept room for children.
+    fn new_node(&mut self, above: u32) -> u32 {
+        let node = self.vacant.pop().unwrap_or_else(|| {
             self.nodes.push(Node::EMPTY);
             u32::try_from(self.nodes.len() - 1).expect("fewer nodes than numbers")
-        })
+        });
+        self.nodes[node as usize].above = above;
+        node
     }
 
     /// The summary of all entries but some.

@@ -5,6 +5,8 @@ use super::Summary;
 /// Children by their digits.
 #[derive(Clone, Debug)]
 pub(super) struct Node<S> {
+    /// The node that this one is a child of; nothing at the root.
+    pub(super) above: u32,
     /// The digits that have a child.
     present: u16,
     /// In the order of their digits.
@@ -20,7 +22,8 @@ pub(super) struct Child<S> {
 }
 
 impl<S> Node<S> {
-    pub(super) const EMPTY: Self = Self { present: 0, children: Vec::new(), order: Order(0) };
+    pub(super) const EMPTY: Self =
+        Self { above: 0, present: 0, children: Vec::new(), order: Order(0) };
 
     pub(super) fn is_empty(&self) -> bool {
         self.present == 0
