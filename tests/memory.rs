@@ -18,7 +18,7 @@ const ACCOUNT: usize = 328 + 40;
 const ACCOUNT_DOUBLED: usize = 30;
 /// What an account takes besides: its id (up to 16 bytes), its part of the tries of the index, and
 /// its log of requests, which also grows by doubling.
-const ACCOUNT_OWN: usize = 16 + 236 + 8 * RPM.next_power_of_two();
+const ACCOUNT_OWN: usize = 16 + 244 + 8 * RPM.next_power_of_two();
 /// What an account takes in the look-up by id, per bucket.
 const ACCOUNT_BUCKET: usize = 9;
 /// What a binding takes in the table, which grows by chunks.
