@@ -56,10 +56,12 @@ impl<T> Chunks<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         self.chunks.get(index >> BITS)?.get(index % CHUNK)
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.chunks.get_mut(index >> BITS)?.get_mut(index % CHUNK)
     }
@@ -76,12 +78,14 @@ impl<T> Chunks<T> {
 impl<T> Index<usize> for Chunks<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, index: usize) -> &T {
         &self.chunks[index >> BITS][index % CHUNK]
     }
 }
 
 impl<T> IndexMut<usize> for Chunks<T> {
+    #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index >> BITS][index % CHUNK]
     }

@@ -48,7 +48,7 @@ pub(crate) use self::search::Search;
 use self::trie::{Except, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
-use crate::config::Term;
+use crate::config::{Ranking, Term};
 use crate::roster::Roster;
 use crate::select::eligible::eligible;
 use crate::select::query::{Query, View};
@@ -81,6 +81,8 @@ pub(crate) struct Index {
     hashes: Vec<u64>,
     deadlines: Deadlines,
     height: u32,
+    /// The order of preference that all of it rests on.
+    rank: Option<Ranking>,
     ties: TieMask,
     /// What a cooldown of another model costs in the order: see [`Kind::least`].
     cooled: u128,
@@ -115,15 +117,18 @@ impl Index {
         for &place in touched {
             self.let_go(place, view.roster);
         }
-        let ties = TieMask::under(view.config.rank.ties);
-        let cooled = rank::unit(Term::ModelCooldown, view.config);
-        // All that is joined rests on these, and a new configuration has touched all accounts.
-        let is_new = (self.ties, self.cooled) != (ties, cooled);
-        (self.ties, self.cooled) = (ties, cooled);
-        self.look_at_all(touched, is_new, view);
+        // All that is joined rests on the order, and a new one has touched all accounts.
+        let is_new = self.rank.as_ref() != Some(&view.config.rank);
+        if is_new {
+            self.rank = Some(view.config.rank.clone());
+            self.ties = TieMask::under(view.config.rank.ties);
+            self.cooled = rank::unit(Term::ModelCooldown, view.config);
+        }
+        let plain = plain(view.config);
+        self.look_at_all(touched, is_new, &plain, view);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.due(view.now, &mut places);
-        self.look_at_all(&places, false, view);
+        self.look_at_all(&places, false, &plain, view);
         places.clear();
         self.places = places;
         self.wake(view.now);
@@ -137,14 +142,13 @@ impl Index {
     }
 
     /// Looks at accounts, and joins all anew if that is cheaper, or if it `must` be.
-    fn look_at_all(&mut self, places: &[u32], must: bool, view: &View<'_>) {
-        let plain = plain(view.config);
+    fn look_at_all(&mut self, places: &[u32], must: bool, plain: &Query<'_>, view: &View<'_>) {
         self.is_behind = must || places.len() >= MANY && places.len() > view.roster.len() / 4;
         if self.is_behind {
             self.groups.iter_mut().for_each(Group::fall_behind);
         }
         for &place in places {
-            self.look_at(place, &plain, view);
+            self.look_at(place, plain, view);
         }
         if std::mem::take(&mut self.is_behind) {
             let rules = self.rules();

@@ -83,14 +83,22 @@ impl PartialEq for Touched {
 }
 
 impl Touched {
+    #[inline]
     fn note(&mut self, index: u32) {
-        let place = index as usize;
-        if self.marks.len() <= place {
-            self.marks.resize(place + 1, false);
+        match self.marks.get_mut(index as usize) {
+            Some(true) => {}
+            Some(mark) => {
+                *mark = true;
+                self.places.push(index);
+            }
+            None => self.note_new(index),
         }
-        if !std::mem::replace(&mut self.marks[place], true) {
-            self.places.push(index);
-        }
+    }
+
+    #[cold]
+    fn note_new(&mut self, index: u32) {
+        self.marks.resize(index as usize + 1, false);
+        self.note(index);
     }
 }
 
@@ -178,12 +186,14 @@ impl Roster {
         Some(Slot { index, generation: self.places[index as usize].generation })
     }
 
+    #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&AccountState> {
         let place = self.places.get(slot.index as usize)?;
         place.state.as_ref().filter(|_| place.generation == slot.generation)
     }
 
     /// The account at `slot`, to be changed: it counts as touched.
+    #[inline]
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
         let place = self.places.get_mut(slot.index as usize)?;
         let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
