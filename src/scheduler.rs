@@ -441,7 +441,9 @@ impl Scheduler {
                 self.leases.iter().flat_map(|lease| lease.model.into_iter().chain(lease.selector));
             let bindings = self.bindings.keys().flat_map(BindingKey::names);
             let departed = self.departed.blocks().filter_map(|block| block.target.name());
-            self.names.sweep(accounts.chain(leases).chain(bindings).chain(departed));
+            // The lease, the block or the binding to be will refer to what is known already.
+            let own = query.model.id().into_iter().chain(query.selector.id());
+            self.names.sweep(accounts.chain(leases).chain(bindings).chain(departed).chain(own));
         }
         let model =
             query.model.id().or_else(|| request.model.map(|model| self.names.intern_model(model)));
