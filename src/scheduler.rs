@@ -164,9 +164,12 @@ impl Scheduler {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
+        let stands = self.config.judges_like(&config);
         self.config = config;
         self.quiet = Quiet::UNKNOWN;
-        self.recount_bindings();
+        if !stands {
+            self.recount_bindings();
+        }
         Ok(())
     }
 
