@@ -197,6 +197,28 @@ fn c118_the_least_recently_used_goes_first() {
 }
 
 #[test]
+fn c118_sibling_a_request_under_way_finds_its_binding_where_another_took_its_place() {
+    for returns in [false, true] {
+        let mut s = Scenario::with(holding(2), &["A", "B"]);
+        s.turn(0, &by("u1").without(&["B"]));
+        let held = s.hold(10, &by("u1"));
+        assert!(s.scheduler.unbind(&by("u1").request(), at(11)));
+        s.turn(12, &by("u2").without(&["A"]));
+        if returns {
+            s.turn(13, &by("u1").without(&["A"]));
+        }
+        s.ok(&held, 20);
+
+        assert_eq!(s.bound_to(21, &by("u2")).as_deref(), Some("B"));
+        let view = s.scheduler.peek(&by("u1").request(), at(21)).unwrap();
+        let trail: Vec<&str> = view.trail.iter().map(|account| account.as_str()).collect();
+        assert_eq!(trail, if returns { vec!["B", "A"] } else { vec!["A"] });
+        assert_eq!(view.usage.successes, if returns { 2 } else { 1 });
+        assert_eq!(s.scheduler.bindings(at(21)), 2);
+    }
+}
+
+#[test]
 fn c118_sibling_only_successes_are_uses() {
     let mut s = Scenario::with(holding(2), &["A"]);
 
