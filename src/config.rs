@@ -119,6 +119,31 @@ impl Config {
         }
     }
 
+    /// Whether every account stands as before when `next` replaces this policy: nothing is
+    /// different that eligibility, the order or the counts of bindings rest on. What is listed here
+    /// is read anew by each request or outcome that it concerns; all else counts as different.
+    pub(crate) fn judges_like(&self, next: &Self) -> bool {
+        let sticky = &self.sticky;
+        let mut next = next.clone();
+        next.cooldown = self.cooldown.clone();
+        next.last_usable_exempt = self.last_usable_exempt;
+        next.max_waiting = self.max_waiting;
+        next.new_account_baseline = self.new_account_baseline;
+        next.baseline_jitter = self.baseline_jitter;
+        next.aliases.clone_from(&self.aliases);
+        next.sticky.time_to_idle = sticky.time_to_idle;
+        next.sticky.cache_lifetime = sticky.cache_lifetime;
+        next.sticky.trail = sticky.trail;
+        next.sticky.drop_when_blocked = sticky.drop_when_blocked;
+        next.sticky.no_fallback = sticky.no_fallback;
+        next.sticky.bind_at = sticky.bind_at;
+        next.sticky.refresh = sticky.refresh;
+        next.sticky.bind_by_caller_only = sticky.bind_by_caller_only;
+        next.sticky.queue_on_pin = sticky.queue_on_pin;
+        next.sticky.max_waiters = sticky.max_waiters;
+        next == *self
+    }
+
     /// Checks the numbers.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::names::NameId;
 use crate::request::TrafficClass;
 use crate::slot::Slot;
 use crate::state::window::Taken;
-use crate::sticky::{BindingKey, Tenant};
+use crate::sticky::{Bound, Tenant};
 use crate::time::{Millis, Timestamp};
 
 /// A request under way.
@@ -18,7 +18,7 @@ pub(crate) struct LeaseState {
     pub(crate) model: Option<NameId>,
     pub(crate) selector: Option<NameId>,
     /// What a success binds.
-    pub(crate) binding: Option<(BindingKey, Tenant)>,
+    pub(crate) binding: Option<(Bound, Tenant)>,
     /// Tokens charged at selection.
     pub(crate) cost: u64,
     pub(crate) class: TrafficClass,
@@ -113,12 +113,11 @@ impl Leases {
         true
     }
 
-    /// Ends a lease.
+    /// Ends the lease of a ticket, which is held.
     #[inline]
-    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<LeaseState> {
-        let lease = *self.get(ticket)?;
+    pub(crate) fn remove(&mut self, ticket: Ticket) {
+        debug_assert!(self.get(ticket).is_some(), "only what is held ends");
         self.vacate(ticket.index);
-        Some(lease)
     }
 
     /// Ends the longest silent lease, if it has been silent for `silence`.

@@ -156,9 +156,14 @@ impl NameId {
         self.0.get() as usize - 1
     }
 
-    /// A well-mixed number for this name.
+    /// Its number, which is not zero.
     #[inline]
-    pub(crate) fn spread(self) -> u64 {
-        u64::from(self.0.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    pub(crate) fn number(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The name of a number; none has the number zero.
+    pub(crate) fn numbered(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
     }
 }

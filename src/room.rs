@@ -43,6 +43,7 @@ pub(crate) struct WakeUps {
 }
 
 impl WakeUps {
+    #[cold]
     pub(crate) fn wake(self) {
         self.due.into_iter().for_each(Waker::wake);
         drop(self.spent);
@@ -73,10 +74,15 @@ impl Room {
     }
 
     /// Serves whoever can be served: one question per line, and one more per waiter served.
+    #[inline]
     pub(crate) fn serve(&mut self, scheduler: &mut Scheduler, now: Timestamp) {
-        if self.waiting.is_empty() {
-            return;
+        if !self.waiting.is_empty() {
+            self.serve_lines(scheduler, now);
         }
+    }
+
+    #[cold]
+    fn serve_lines(&mut self, scheduler: &mut Scheduler, now: Timestamp) {
         let heads = self.lines.heads().map(|(turn, need)| Reverse((turn, Arc::clone(need))));
         let mut heads: BinaryHeap<Reverse<(Turn, Arc<Need>)>> = heads.collect();
         let mut alarm = None;
@@ -184,9 +190,17 @@ impl Room {
         }
     }
 
-    /// Takes the wake-ups that have come together; wakes the one who keeps time if it has to get
-    /// up earlier.
-    pub(crate) fn take_wake_ups(&mut self) -> WakeUps {
+    /// Takes the wake-ups that have come together, if there are any; wakes the one who keeps time
+    /// if it has to get up earlier.
+    #[inline]
+    pub(crate) fn take_wake_ups(&mut self) -> Option<WakeUps> {
+        let WakeUps { due, spent } = &self.wake_ups;
+        let is_quiet = self.waiting.is_empty() && due.is_empty() && spent.is_empty();
+        if is_quiet { None } else { Some(self.collect_wake_ups()) }
+    }
+
+    #[cold]
+    fn collect_wake_ups(&mut self) -> WakeUps {
         if let Some((&first, (waiter, _))) = self.waiting.first_key_value() {
             let at = waiter.until.min(self.alarm.unwrap_or(Timestamp::MAX));
             if self.armed.is_none_or(|(keeper, armed)| keeper != first || armed > at) {

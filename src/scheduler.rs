@@ -30,12 +30,12 @@ use crate::names::{NameId, Named, Names};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
 use crate::roster::{Departed, Roster};
-use crate::select::decision::{Affair, Choice, Fate, Sighting};
+use crate::select::decision::{Affair, Choice, Decision, Fate, Sighting};
 use crate::select::query::{Query, View};
 use crate::select::{decide, decide_for, decide_unranked};
 use crate::slot::Slot;
 use crate::stats::Stats;
-use crate::sticky::{BindingKey, Bindings};
+use crate::sticky::{BindingKey, Bindings, Bound};
 use crate::time::Timestamp;
 
 /// How many accounts may change before the index is brought up to date, at the latest. A
@@ -164,9 +164,12 @@ impl Scheduler {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
+        let stands = self.config.judges_like(&config);
         self.config = config;
         self.quiet = Quiet::UNKNOWN;
-        self.recount_bindings();
+        if !stands {
+            self.recount_bindings();
+        }
         Ok(())
     }
 
@@ -186,12 +189,12 @@ impl Scheduler {
         // The index is not asked about a conversation that stays where it is: it can wait.
         if let Some(decision) = &decide_unranked(&query, &self.view_alone(now)) {
             self.note_sighting(&decision.affair, now);
-            return self.carry_out(&decision.outcome, &query, request, now);
+            return self.carry_out(decision, &query, request, now);
         }
         self.refresh_index(now);
         let decision = decide(&query, &self.view(now));
         self.note_sighting(&decision.affair, now);
-        self.carry_out(&decision.outcome, &query, request, now)
+        self.carry_out(&decision, &query, request, now)
     }
 
     /// Reserves that very account for the request, if it is eligible.
@@ -208,7 +211,7 @@ impl Scheduler {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
-        self.carry_out(&outcome, &query, request, now)
+        self.carry_out(&Decision { outcome, affair: Affair::None }, &query, request, now)
     }
 
     /// What [`select`](Self::select) would answer, without changing anything. A refusal's wait
@@ -310,17 +313,17 @@ impl Scheduler {
     #[inline]
     fn carry_out(
         &mut self,
-        outcome: &Result<Choice, Unavailable>,
+        decision: &Decision,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
-        match outcome {
+        match &decision.outcome {
             &Ok(choice) => {
                 if let Some(waited) = query.waited {
                     self.give_up(waited);
                 }
-                Ok(self.reserve(choice, query, request, now))
+                Ok(self.reserve(choice, &decision.affair, query, request, now))
             }
             Err(refusal) => {
                 self.refuse(refusal, query.waited, now);
@@ -353,9 +356,11 @@ impl Scheduler {
         }
     }
 
+    /// Reserves what was chosen, after the look-up of the caller's binding came to `affair`.
     fn reserve(
         &mut self,
         choice: Choice,
+        affair: &Affair,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
@@ -373,8 +378,9 @@ impl Scheduler {
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
-            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            (key, caller.tenant)
+            let key = || BindingKey::new(caller, model, selector, &self.config.sticky);
+            let bound = affair.bound().copied().unwrap_or_else(|| Bound::nowhere(key()));
+            (bound, caller.tenant)
         });
         let lease = LeaseState {
             sequence,
@@ -441,7 +447,9 @@ impl Scheduler {
                 self.leases.iter().flat_map(|lease| lease.model.into_iter().chain(lease.selector));
             let bindings = self.bindings.keys().flat_map(BindingKey::names);
             let departed = self.departed.blocks().filter_map(|block| block.target.name());
-            self.names.sweep(accounts.chain(leases).chain(bindings).chain(departed));
+            // The lease, the block or the binding to be will refer to what is known already.
+            let own = query.model.id().into_iter().chain(query.selector.id());
+            self.names.sweep(accounts.chain(leases).chain(bindings).chain(departed).chain(own));
         }
         let model =
             query.model.id().or_else(|| request.model.map(|model| self.names.intern_model(model)));
@@ -459,7 +467,7 @@ impl Scheduler {
             Affair::None => {}
             Affair::Miss => self.stats.sticky.misses += 1,
             Affair::Expired(key) => self.note_expired(key),
-            Affair::Found { key, trail, result } => self.note_found(key, trail, *result, now),
+            Affair::Found { bound, trail, result } => self.note_found(bound, trail, *result, now),
         }
     }
 
@@ -471,18 +479,18 @@ impl Scheduler {
 
     /// A look-up that found a binding.
     #[inline(never)]
-    fn note_found(&mut self, key: &BindingKey, trail: &Fate, result: Sighting, now: Timestamp) {
+    fn note_found(&mut self, bound: &Bound, trail: &Fate, result: Sighting, now: Timestamp) {
         self.stats.sticky.add(result);
         if result == Sighting::ColdMove {
             self.events.emit(|| Event::MovedCold);
         }
         match trail {
             Fate::Kept => {}
-            Fate::Became(trail) => self.replace_trail(key, trail.clone()),
-            Fate::Dropped => return self.drop_binding(key),
+            Fate::Became(trail) => self.replace_trail(&bound.key, trail.clone()),
+            Fate::Dropped => return self.drop_binding(&bound.key),
         }
         if self.config.sticky.refresh == Refresh::OnLookup {
-            self.bindings.refresh(key, now);
+            self.bindings.refresh(bound, now);
         }
     }
 

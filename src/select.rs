@@ -37,7 +37,7 @@ pub(crate) fn decide(query: &Query<'_>, view: &View<'_>) -> Decision {
         return Decision { outcome: choose(query, view, None), affair: Affair::None };
     }
     match look_up(query, view) {
-        Found::Binding(key, binding) => follow(key, binding, query, view),
+        Found::Binding(bound, binding) => follow(bound, binding, query, view),
         Found::Nothing(affair) => {
             let strict = view.config.sticky.strict_pin();
             let outcome = if strict { pin(query, view) } else { choose(query, view, None) };

@@ -1,5 +1,6 @@
 //! The scheduler behind its lock, with the clock and the hosts' payloads.
 
+use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -62,23 +63,28 @@ impl<T, C: Clock> Shared<T, C> {
     /// the lock is released.
     pub(crate) fn run_alone<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
         let now = self.clock.now();
-        let Some(observer) = self.observer.get() else {
-            let (result, wake_ups) = {
-                let mut state = self.state.lock();
-                let result = operation(&mut state, now);
-                (result, state.room.take_wake_ups())
-            };
-            wake_ups.wake();
-            return result;
-        };
+        if let Some(observer) = self.observer.get() {
+            return self.run_observed(&**observer, operation, now);
+        }
+        let mut state = self.state.lock();
+        let result = operation(&mut state, now);
+        release(state);
+        result
+    }
+
+    /// The same with an observer.
+    #[inline(never)]
+    fn run_observed<R>(
+        &self,
+        observer: &dyn Observer,
+        operation: impl FnOnce(&mut State<T>, Timestamp) -> R,
+        now: Timestamp,
+    ) -> R {
         let mut events = Vec::new();
-        let (result, wake_ups) = {
-            let mut state = self.state.lock();
-            let result = operation(&mut state, now);
-            state.scheduler.drain_events(&mut events);
-            (result, state.room.take_wake_ups())
-        };
-        wake_ups.wake();
+        let mut state = self.state.lock();
+        let result = operation(&mut state, now);
+        state.scheduler.drain_events(&mut events);
+        release(state);
         for event in &events {
             observer.on_event(event, now);
         }
@@ -115,6 +121,15 @@ impl<T> State<T> {
     pub(crate) fn payload(&self, slot: Slot) -> Option<&Arc<T>> {
         let (owner, payload) = self.payloads.get(slot.index as usize)?.as_ref()?;
         (*owner == slot).then_some(payload)
+    }
+}
+
+/// Releases the lock, and wakes those who are to be woken.
+#[inline]
+fn release<T>(mut state: impl DerefMut<Target = State<T>>) {
+    if let Some(wake_ups) = state.room.take_wake_ups() {
+        drop(state);
+        wake_ups.wake();
     }
 }
 

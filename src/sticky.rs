@@ -4,7 +4,7 @@ pub(crate) mod kept;
 pub(crate) mod table;
 pub(crate) mod trail;
 
-pub(crate) use self::table::{Binding, Bindings, Shift};
+pub(crate) use self::table::{Binding, Bindings, Bound, Shift};
 use crate::config::Stickiness;
 use crate::names::{NameId, Named};
 use crate::request::Caller;
@@ -15,8 +15,8 @@ pub(crate) struct BindingKey {
     /// The caller's digest, the lower half first: a number of 128 bits would take whole lines of
     /// 16 bytes.
     caller: [u64; 2],
-    model: Option<NameId>,
-    selector: Option<NameId>,
+    /// The model in the upper half, the selector in the lower one: compared and hashed at once.
+    names: u64,
 }
 
 impl BindingKey {
@@ -50,20 +50,21 @@ impl BindingKey {
     /// The key of these parts.
     #[inline]
     pub(crate) fn of(caller: u128, model: Option<NameId>, selector: Option<NameId>) -> Self {
-        Self { caller: halves(caller), model, selector }
+        let number = |name: Option<NameId>| name.map_or(0, |name| u64::from(name.number()));
+        Self { caller: halves(caller), names: number(model) << 32 | number(selector) }
     }
 
     /// Its parts: the caller's digest, the model, the selector.
     pub(crate) fn parts(&self) -> (u128, Option<NameId>, Option<NameId>) {
         let [low, high] = self.caller.map(u128::from);
-        (high << 64 | low, self.model, self.selector)
+        let [selector, model] = [low_half(self.names), low_half(self.names >> 32)];
+        (high << 64 | low, NameId::numbered(model), NameId::numbered(selector))
     }
 
     /// The caller's digest is a hash already; the small numbers of the names are spread over it.
     #[inline]
     pub(crate) fn hash(&self) -> u64 {
-        let spread = |name: Option<NameId>| name.map_or(0, NameId::spread);
-        self.caller[0] ^ spread(self.model) ^ spread(self.selector).rotate_left(32)
+        self.caller[0] ^ self.names.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     pub(crate) fn belongs_to(&self, caller: Caller) -> bool {
@@ -72,7 +73,8 @@ impl BindingKey {
 
     /// The names that it refers to.
     pub(crate) fn names(&self) -> impl Iterator<Item = NameId> {
-        self.model.into_iter().chain(self.selector)
+        let (_, model, selector) = self.parts();
+        model.into_iter().chain(selector)
     }
 }
 
@@ -80,6 +82,11 @@ impl BindingKey {
 #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
 fn halves(number: u128) -> [u64; 2] {
     [number as u64, (number >> 64) as u64]
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the other half is taken apart")]
+fn low_half(number: u64) -> u32 {
+    number as u32
 }
 
 /// The tenant of a binding.

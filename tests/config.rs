@@ -249,6 +249,9 @@ mod replacement {
         turn(&mut scheduler, "a", &caller(), 0);
         turn(&mut scheduler, "b", &caller(), 1);
         assert_eq!((bound(&scheduler, "a", 1), bound(&scheduler, "b", 1)), (0, 1));
+        let order = default_with(|it| it.sticky.order = Order::HomeFirst);
+        scheduler.set_config(order, at(1)).unwrap();
+        assert_eq!((bound(&scheduler, "a", 1), bound(&scheduler, "b", 1)), (1, 0));
         let home_first = default_with(|it| {
             it.sticky.order = Order::HomeFirst;
             it.sticky.binding_limit = Some(BindingLimit { callers: 1, refuse: true });

@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "shared with other tests")]
 mod traffic;
 
+use account_pool::config::{
+    BindAt, BindingLimit, Degraded, Order, Recency, Refresh, StickyMode, Term, Ties,
+};
 use account_pool::{
     Account, AccountError, AccountId, Caller, Config, ManualClock, Millis, Outcome, Path, Pool,
     Request, Reset, Scheduler, Settlement, Snapshot, SnapshotError, Status, Timestamp,
@@ -56,23 +59,35 @@ fn the_future_after_restoring_is_the_same() {
         let mut restored = Driver { scheduler, ..original.clone() };
         assert_eq!(restored.scheduler.snapshot(now), snapshot, "seed {seed}");
 
-        for step in 0..250 {
-            now = later(now, &mut random);
-            let expected = original.step(&mut random.clone(), now);
-            let answer = restored.step(&mut random, now);
-            assert_eq!(answer, expected, "seed {seed}, step {step}");
-            for id in original.scheduler.accounts() {
-                let expected = original.scheduler.inspect(id.as_str(), now);
-                assert_eq!(restored.scheduler.inspect(id.as_str(), now), expected, "seed {seed}");
-            }
-            let deadline = original.scheduler.next_deadline(now);
-            assert_eq!(restored.scheduler.next_deadline(now), deadline, "seed {seed}");
-        }
-        original.finish(now);
-        restored.finish(now);
-        assert_eq!(original.scheduler.snapshot(now), restored.scheduler.snapshot(now));
-        assert_eq!(original.scheduler.stats(), restored.scheduler.stats(), "seed {seed}");
+        go_on_alike(&mut original, &mut restored, &mut random, now, 250, &format!("seed {seed}"));
     }
+}
+
+/// Lets two drivers take the same steps, which must have the same answers and consequences.
+fn go_on_alike(
+    original: &mut Driver,
+    restored: &mut Driver,
+    random: &mut Random,
+    mut now: Timestamp,
+    steps: u32,
+    about: &str,
+) {
+    for step in 0..steps {
+        now = later(now, random);
+        let expected = original.step(&mut random.clone(), now);
+        let answer = restored.step(random, now);
+        assert_eq!(answer, expected, "{about}, step {step}");
+        for id in original.scheduler.accounts() {
+            let expected = original.scheduler.inspect(id.as_str(), now);
+            assert_eq!(restored.scheduler.inspect(id.as_str(), now), expected, "{about}");
+        }
+        let deadline = original.scheduler.next_deadline(now);
+        assert_eq!(restored.scheduler.next_deadline(now), deadline, "{about}");
+    }
+    original.finish(now);
+    restored.finish(now);
+    assert_eq!(original.scheduler.snapshot(now), restored.scheduler.snapshot(now), "{about}");
+    assert_eq!(original.scheduler.stats(), restored.scheduler.stats(), "{about}");
 }
 
 #[test]
@@ -161,6 +176,68 @@ fn another_configuration_applies_as_if_it_had_been_set() {
             set.set_config(other.clone(), now).unwrap();
             let restored = Scheduler::restore(other, &snapshot, now).unwrap();
             assert_eq!(restored.snapshot(now), set.snapshot(now), "seed {seed}");
+        }
+    }
+}
+
+/// A change of every part of the configuration.
+const CHANGES: &[fn(&mut Config)] = &[
+    |it| it.cooldown.throttle.base = Millis::from_secs(7),
+    |it| it.last_usable_exempt = !it.last_usable_exempt,
+    |it| it.max_waiting = 3,
+    |it| it.new_account_baseline = !it.new_account_baseline,
+    |it| it.baseline_jitter += 5,
+    |it| it.aliases = [("made-up".into(), "haiku".into())].into(),
+    |it| it.sticky.time_to_idle = Millis::from_secs(30),
+    |it| it.sticky.time_to_idle = Millis::from_days(1),
+    |it| it.sticky.time_to_idle = Millis::ZERO,
+    |it| it.sticky.cache_lifetime = Millis::from_secs(10),
+    |it| it.sticky.trail = 2,
+    |it| it.sticky.drop_when_blocked = !it.sticky.drop_when_blocked,
+    |it| it.sticky.no_fallback = !it.sticky.no_fallback,
+    |it| it.sticky.bind_at = BindAt::Select,
+    |it| it.sticky.refresh = Refresh::OnLookup,
+    |it| it.sticky.bind_by_caller_only = !it.sticky.bind_by_caller_only,
+    |it| it.sticky.queue_on_pin = Millis::from_secs(9),
+    |it| it.sticky.max_waiters = 1,
+    |it| it.sticky.mode = StickyMode::Drain,
+    |it| it.sticky.mode = StickyMode::Off,
+    |it| it.sticky.order = Order::HomeFirst,
+    |it| it.sticky.capacity = 2,
+    |it| it.sticky.binding_limit = Some(BindingLimit { callers: 1, refuse: true }),
+    |it| it.rank.terms = vec![Term::BoundCallers, Term::Quota, Term::Recency],
+    |it| it.rank.ties = Ties::Exact,
+    |it| it.rank.recency = Recency::Turn,
+    |it| it.soft.rate_used_percent = Some(50.0),
+    |it| it.breaker.recovery = Millis::from_secs(3),
+    |it| it.health.window = Millis::from_secs(2),
+    |it| it.quota.gate = !it.quota.gate,
+    |it| it.degraded = Degraded::Off,
+    |it| it.lease_timeout = Some(Millis::from_secs(20)),
+    |it| it.unmetered = ["opus".into(), "made-up".into()].into(),
+];
+
+#[test]
+fn the_future_after_a_change_of_the_configuration_is_that_of_one_restored_under_it() {
+    for seed in 0..140 {
+        let (mut lived, random, now) = lived(seed, 200);
+        lived.finish(now);
+        // The summaries that selections ask are up to date.
+        _ = lived
+            .scheduler
+            .select(&Request::new(), now)
+            .map(|grant| lived.tickets.push(grant.ticket));
+        lived.finish(now);
+        for (number, change) in CHANGES.iter().enumerate() {
+            let mut other = config(seed);
+            change(&mut other);
+            let mut set = lived.clone();
+            let snapshot = set.scheduler.snapshot(now);
+            let scheduler = Scheduler::restore(other.clone(), &snapshot, now).unwrap();
+            let mut restored = Driver { scheduler, ..lived.clone() };
+            set.scheduler.set_config(other, now).unwrap();
+            let about = format!("seed {seed}, change {number}");
+            go_on_alike(&mut set, &mut restored, &mut random.clone(), now, 40, &about);
         }
     }
 }

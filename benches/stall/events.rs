@@ -36,6 +36,7 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "a model never seen before", prepare: used, call: new_model },
     Event { name: "a model some accounts serve, asked first", prepare: entitled, call: new_class },
     Event { name: "set_config, the same again", prepare: used, call: same_config },
+    Event { name: "set_config, other cooldowns", prepare: used, call: other_cooldowns },
     Event { name: "set_config, another rank", prepare: used, call: other_rank },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
     Event { name: "a full table evicts, the worst mix", prepare: two_kinds, call: bind_another },
@@ -139,6 +140,12 @@ fn new_class(before: &mut Before) {
 
 fn same_config(before: &mut Before) {
     let config = before.scheduler.config().clone();
+    before.scheduler.set_config(config, before.now).unwrap();
+}
+
+fn other_cooldowns(before: &mut Before) {
+    let mut config = before.scheduler.config().clone();
+    config.cooldown.floor = Millis::from_secs(7);
     before.scheduler.set_config(config, before.now).unwrap();
 }
 

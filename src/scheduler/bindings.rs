@@ -13,7 +13,7 @@ use crate::slot::Slot;
 use crate::state::usage::UsageTotals;
 use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::trail::Trail;
-use crate::sticky::{Binding, BindingKey, Shift, Tenant};
+use crate::sticky::{Binding, BindingKey, Bound, Shift, Tenant};
 use crate::time::Timestamp;
 
 /// Where a conversation is bound.
@@ -48,7 +48,7 @@ impl Scheduler {
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
             let key = BindingKey::new(caller, model, selector, &self.config.sticky);
-            self.bind_key(key, caller.tenant, slot, &query, now);
+            self.bind_key(Bound::nowhere(key), caller.tenant, slot, &query, now);
         }
         Ok(())
     }
@@ -120,30 +120,30 @@ impl Scheduler {
 
     /// A success: its account becomes the most recent of the conversation's trail.
     pub(super) fn bind_served(&mut self, lease: &LeaseState, usage: &Usage, now: Timestamp) {
-        let Some((key, tenant)) = lease.binding.filter(|_| self.is_in_service(lease.slot, now))
+        let Some((bound, tenant)) = lease.binding.filter(|_| self.is_in_service(lease.slot, now))
         else {
             return;
         };
         let is_on = self.config.sticky.is_on();
-        if is_on && self.bindings.serves_again(&key, lease.slot, usage, now) {
+        if is_on && self.bindings.serves_again(&bound, lease.slot, usage, now) {
             return;
         }
-        self.bind_with(key, tenant, lease, usage, now);
+        self.bind_with(bound, tenant, lease, usage, now);
     }
 
     /// A success that changes the conversation's trail, or finds none.
     #[inline(never)]
     fn bind_with(
         &mut self,
-        key: BindingKey,
+        bound: Bound,
         tenant: Tenant,
         lease: &LeaseState,
         usage: &Usage,
         now: Timestamp,
     ) {
         let query = Query::of_lease(lease, &self.names);
-        if self.bind_key(key, tenant, lease.slot, &query, now)
-            && let Some(binding) = self.bindings.peek_mut(&key)
+        if self.bind_key(bound, tenant, lease.slot, &query, now)
+            && let Some(binding) = self.bindings.peek_mut(&bound.key)
         {
             binding.usage.add(usage);
         }
@@ -151,18 +151,18 @@ impl Scheduler {
 
     /// A selection, where it binds at once: binds an unbound caller.
     pub(super) fn bind_selected(&mut self, lease: &LeaseState, now: Timestamp) {
-        if let Some((key, tenant)) = lease.binding
-            && self.bindings.alive(&key, &self.config.sticky, now).is_none()
+        if let Some((bound, tenant)) = lease.binding
+            && self.bindings.alive(&bound.key, &self.config.sticky, now).is_none()
         {
             let query = Query::of_lease(lease, &self.names);
-            self.bind_key(key, tenant, lease.slot, &query, now);
+            self.bind_key(bound, tenant, lease.slot, &query, now);
         }
     }
 
     /// Lets an account enter the trail of a key, which is made if there is none; whether it did.
     fn bind_key(
         &mut self,
-        key: BindingKey,
+        bound: Bound,
         tenant: Tenant,
         slot: Slot,
         query: &Query<'_>,
@@ -171,13 +171,14 @@ impl Scheduler {
         if !self.config.sticky.is_on() {
             return false;
         }
+        let key = bound.key;
         let returns = self.bindings.is_lapsed(&key);
         if returns {
             self.drop_binding(&key);
         }
         let policy = &self.config.sticky;
-        let bound = self.roster.get(slot).map_or(0, |state| state.load.bound);
-        let full = policy.binding_limit.is_some_and(|limit| bound >= limit.callers);
+        let callers = self.roster.get(slot).map_or(0, |state| state.load.bound);
+        let full = policy.binding_limit.is_some_and(|limit| callers >= limit.callers);
         if let Some(binding) = self.bindings.peek(&key) {
             let view = self.view_alone(now);
             let mut trail = binding.trail.current(|slot| has_left(slot, query, &view), policy, now);
@@ -188,7 +189,7 @@ impl Scheduler {
                 return false;
             }
             self.replace_trail(&key, trail);
-            self.bindings.refresh(&key, now);
+            self.bindings.refresh(&bound, now);
             return true;
         }
         if policy.mode == StickyMode::Drain || full {

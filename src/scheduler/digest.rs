@@ -75,8 +75,8 @@ impl Scheduler {
             seen,
             model: text(lease.model),
             selector: text(lease.selector),
-            binding: lease.binding.map(|(key, tenant)| {
-                let (caller, model, selector) = key.parts();
+            binding: lease.binding.map(|(bound, tenant)| {
+                let (caller, model, selector) = bound.key.parts();
                 SavedKey { caller, model: text(model), selector: text(selector), tenant }
             }),
             cost: lease.cost,

@@ -15,11 +15,11 @@ impl Scheduler {
     /// Ends a lease with its outcome, and learns from it: see [`Outcome`].
     pub fn settle(&mut self, ticket: Ticket, outcome: &Outcome, now: Timestamp) -> Settlement {
         let now = self.advance(now);
-        let ours = ticket.origin == self.origin;
-        let held = if ours { self.leases.remove(ticket) } else { None };
-        let Some(lease) = held else {
+        let held = self.leases.get(ticket).filter(|_| ticket.origin == self.origin);
+        let Some(&lease) = held else {
             return self.note_late(ticket, outcome, now);
         };
+        self.leases.remove(ticket);
         self.stats.settled += 1;
         self.emit_for(lease.slot, |account| Event::Settled { account, outcome: outcome.into() });
         self.feedback(now).conclude(&lease, outcome);

@@ -40,12 +40,9 @@ impl Scheduler {
         loop {
             let query = Query::new(request, &self.names);
             let decision = decide(&query, &self.view(now));
-            let refusal = match decision.outcome {
-                Ok(choice) => {
-                    self.note_sighting(&decision.affair, now);
-                    return self.carry_out(&Ok(choice), &query, request, now);
-                }
-                Err(refusal) => refusal,
+            let Err(refusal) = decision.outcome else {
+                self.note_sighting(&decision.affair, now);
+                return self.carry_out(&decision, &query, request, now);
             };
             let Some(wait) = &refusal.wait else {
                 if let Some(waited) = request.waited {

@@ -11,7 +11,7 @@ use crate::select::survey::choose;
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::sticky::trail::Trail;
-use crate::sticky::{Binding, BindingKey};
+use crate::sticky::{Binding, Bound};
 use crate::time::Timestamp;
 
 /// The trail of the request's caller as it counts now, if it is bound.
@@ -29,7 +29,7 @@ fn reduced(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Trail {
 
 /// What a look-up finds.
 pub(super) enum Found<'a> {
-    Binding(BindingKey, &'a Binding),
+    Binding(Bound, &'a Binding),
     Nothing(Affair),
 }
 
@@ -38,8 +38,8 @@ pub(super) fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
     let Some(key) = query.binding_key(view.config) else {
         return Found::Nothing(Affair::Miss);
     };
-    match view.bindings.alive(&key, &view.config.sticky, view.now) {
-        Some(binding) => Found::Binding(key, binding),
+    match view.bindings.find_alive(&key, &view.config.sticky, view.now) {
+        Some((node, binding)) => Found::Binding(Bound::at(key, node), binding),
         None if view.bindings.peek(&key).is_some() => Found::Nothing(Affair::Expired(key)),
         None => Found::Nothing(Affair::Miss),
     }
@@ -47,14 +47,14 @@ pub(super) fn look_up<'a>(query: &Query<'_>, view: &View<'a>) -> Found<'a> {
 
 /// The account of the caller's binding, or a refusal that leaves no mark.
 pub(super) fn require(query: &Query<'_>, view: &View<'_>) -> Decision {
-    let Found::Binding(key, binding) = look_up(query, view) else {
+    let Found::Binding(bound, binding) = look_up(query, view) else {
         let unbound = Rejection::firm(Reason::Unbound, Lift::Never);
         let outcome = Err(Unavailable::because(unbound, view.now));
         return Decision { outcome, affair: Affair::None };
     };
     match required(binding, query, view) {
         Ok((slot, trail)) => {
-            let affair = Affair::Found { key, trail: Fate::Became(trail), result: Sighting::Hit };
+            let affair = Affair::Found { bound, trail: Fate::Became(trail), result: Sighting::Hit };
             Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair }
         }
         Err(rejection) => {
@@ -101,7 +101,7 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
 pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
     let policy = &view.config.sticky;
     let key = query.binding_key(view.config)?;
-    let binding = view.bindings.alive(&key, policy, view.now)?;
+    let (node, binding) = view.bindings.find_alive(&key, policy, view.now)?;
     let trail = &binding.trail;
     let slot = trail.first(policy.order)?;
     let state = view.roster.get(slot)?;
@@ -115,20 +115,21 @@ pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
     if state.fallback_only || eligible(state, slot, true, query, view).is_err() {
         return None;
     }
-    let affair = Affair::Found { key, trail: Fate::Kept, result: Sighting::Hit };
+    let bound = Bound::at(key, node);
+    let affair = Affair::Found { bound, trail: Fate::Kept, result: Sighting::Hit };
     Some(Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair })
 }
 
 /// Decides for a caller that is bound.
 pub(super) fn follow(
-    key: BindingKey,
+    bound: Bound,
     binding: &Binding,
     query: &Query<'_>,
     view: &View<'_>,
 ) -> Decision {
     let policy = &view.config.sticky;
     let trail = reduced(binding, query, view);
-    let found = |result| Affair::Found { key, trail: Fate::Became(trail.clone()), result };
+    let found = |result| Affair::Found { bound, trail: Fate::Became(trail.clone()), result };
 
     let serve = |slot, is_first| {
         let (path, result) =
@@ -170,12 +171,12 @@ pub(super) fn follow(
     }
 
     let gone = policy.drop_when_blocked || policy.no_fallback || trail.stops().is_empty();
-    let bound = (!gone).then(|| (&trail, lapses_if_refused(binding, view)));
+    let kept = (!gone).then(|| (&trail, lapses_if_refused(binding, view)));
     let counted = binding.trail.first(policy.order);
     let vacated = counted.filter(|_| gone || trail.first(policy.order) != counted);
-    let outcome = choose(query, &View { vacated, ..*view }, bound);
+    let outcome = choose(query, &View { vacated, ..*view }, kept);
     let trail = if gone { Fate::Dropped } else { Fate::Became(trail) };
-    Decision { outcome, affair: Affair::Found { key, trail, result: Sighting::ColdMove } }
+    Decision { outcome, affair: Affair::Found { bound, trail, result: Sighting::ColdMove } }
 }
 
 /// When a binding lapses after a look-up that ends in a refusal.

@@ -4,8 +4,8 @@ use crate::grant::{Path, Preview};
 use crate::refusal::Unavailable;
 use crate::select::query::View;
 use crate::slot::Slot;
-use crate::sticky::BindingKey;
 use crate::sticky::trail::Trail;
+use crate::sticky::{BindingKey, Bound};
 
 /// What a look-up of the caller's binding came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,18 @@ pub(crate) enum Affair {
     /// A binding that has lapsed.
     Expired(BindingKey),
     /// A binding.
-    Found { key: BindingKey, trail: Fate, result: Sighting },
+    Found { bound: Bound, trail: Fate, result: Sighting },
+}
+
+impl Affair {
+    /// The binding that was found.
+    #[inline]
+    pub(crate) fn bound(&self) -> Option<&Bound> {
+        match self {
+            Self::Found { bound, .. } => Some(bound),
+            Self::None | Self::Miss | Self::Expired(_) => None,
+        }
+    }
 }
 
 /// What becomes of a trail that was looked up.

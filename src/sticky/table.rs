@@ -1,6 +1,8 @@
 //! The table of bindings: bounded, least recently used first out, shared fairly by the tenants.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroU32;
 
 use crate::chunks::Chunks;
 use crate::config::{Order, Stickiness};
@@ -37,6 +39,47 @@ impl Binding {
 pub(crate) struct Shift {
     pub(crate) from: Option<Slot>,
     pub(crate) to: Option<Slot>,
+}
+
+/// A key, and where its binding lay when it was looked up, so that it is found again without
+/// another search. The place is a hint: it may hold another binding by now, or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) key: BindingKey,
+    /// One more than the index of the node.
+    hint: NonZeroU32,
+}
+
+impl Bound {
+    /// A key that was not found, or not looked up.
+    #[inline]
+    pub(crate) fn nowhere(key: BindingKey) -> Self {
+        Self { key, hint: NonZeroU32::MAX }
+    }
+
+    /// A key whose binding was found there.
+    #[inline]
+    pub(crate) fn at(key: BindingKey, node: u32) -> Self {
+        Self { key, hint: NonZeroU32::MIN.saturating_add(node) }
+    }
+
+    #[inline]
+    fn node(&self) -> u32 {
+        self.hint.get() - 1
+    }
+}
+
+impl PartialEq for Bound {
+    /// Where it lies makes no difference between keys.
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
 }
 
 /// No node.
@@ -116,8 +159,22 @@ impl Bindings {
         policy: &Stickiness,
         now: Timestamp,
     ) -> Option<&Binding> {
-        let node = &self.nodes[self.find(key)? as usize];
-        node.binding.as_ref().filter(|binding| !node.lapsed && !binding.has_lapsed(policy, now))
+        self.find_alive(key, policy, now).map(|(_, binding)| binding)
+    }
+
+    /// The same, and where it lies.
+    #[inline]
+    pub(crate) fn find_alive(
+        &self,
+        key: &BindingKey,
+        policy: &Stickiness,
+        now: Timestamp,
+    ) -> Option<(u32, &Binding)> {
+        let index = self.find(key)?;
+        let node = &self.nodes[index as usize];
+        let binding = node.binding.as_ref()?;
+        let is_alive = !node.lapsed && !binding.has_lapsed(policy, now);
+        is_alive.then_some((index, binding))
     }
 
     /// The binding of `key`, without freshening it.
@@ -126,9 +183,9 @@ impl Bindings {
         self.nodes[node as usize].binding.as_mut()
     }
 
-    /// Makes the binding of `key` the most recently used.
-    pub(crate) fn refresh(&mut self, key: &BindingKey, now: Timestamp) {
-        let Some(node) = self.find(key) else {
+    /// Makes a binding the most recently used.
+    pub(crate) fn refresh(&mut self, bound: &Bound, now: Timestamp) {
+        let Some(node) = self.find_again(bound) else {
             return;
         };
         if let Some(binding) = &mut self.nodes[node as usize].binding {
@@ -142,12 +199,12 @@ impl Bindings {
     #[inline]
     pub(crate) fn serves_again(
         &mut self,
-        key: &BindingKey,
+        bound: &Bound,
         slot: Slot,
         usage: &Usage,
         now: Timestamp,
     ) -> bool {
-        let Some(node) = self.find(key) else {
+        let Some(node) = self.find_again(bound) else {
             return false;
         };
         let place = &mut self.nodes[node as usize];
@@ -284,6 +341,20 @@ impl Bindings {
         self.iter().filter_map(move |(_, binding)| binding.trail.first(order))
     }
 
+    /// The node of a key that was found before.
+    #[inline]
+    fn find_again(&self, bound: &Bound) -> Option<u32> {
+        let node = self.nodes.get(bound.node() as usize);
+        let is_there = node.is_some_and(|node| node.key == bound.key && node.binding.is_some());
+        if is_there { Some(bound.node()) } else { self.find_anew(&bound.key) }
+    }
+
+    #[inline(never)]
+    fn find_anew(&self, key: &BindingKey) -> Option<u32> {
+        self.find(key)
+    }
+
+    #[inline]
     fn find(&self, key: &BindingKey) -> Option<u32> {
         self.index.find(key.hash(), |node| self.nodes[node as usize].key == *key)
     }

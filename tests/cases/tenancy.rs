@@ -1,9 +1,11 @@
 //! The table of bindings: bounded, fair to tenants, never a reason to refuse.
 
 use account_pool::config::{BindAt, BindingLimit, Order};
-use account_pool::{Account, Caller, Config, Path, Reason, Request, Status};
+use account_pool::{
+    Account, BlockScope, Caller, Config, Outcome, Path, Reason, Request, Reset, Scope, Status,
+};
 
-use crate::scenario::{Ask, Scenario, at, by, conventions, ms};
+use crate::scenario::{Ask, Scenario, anyone, at, by, conventions, ms};
 
 fn holding(capacity: usize) -> Config {
     let mut config = conventions();
@@ -130,6 +132,57 @@ fn c116_sibling_names_that_callers_make_up_leave_nothing_behind() {
     assert!(!is_bound(&s, 5_000, &by("u1").on("made-up-4989").via("made-up-4989")));
 }
 
+/// A pool that remembers so many names that the next new one makes it forget those that nothing
+/// refers to any more, of which `m5` is one.
+fn about_to_forget() -> Scenario {
+    let mut s = Scenario::with(holding(10), &["A"]);
+    for index in 0..1_024 {
+        let held = s.hold(index, &anyone().on(&format!("m{index}")));
+        s.cancel(&held, index);
+    }
+    s
+}
+
+#[test]
+fn c116_sibling_forgetting_names_spares_those_of_the_request() {
+    for (ask, scope) in [
+        (anyone().on("m5").via("new"), Scope::Model),
+        (anyone().on("new").via("m5"), Scope::Selector),
+    ] {
+        let limited = Outcome::RateLimited { scope, reset: Some(Reset::After(ms(60_000))) };
+        let blocked = match scope {
+            Scope::Model => BlockScope::Model("m5".into()),
+            _ => BlockScope::Selector("m5".into()),
+        };
+
+        let mut s = about_to_forget();
+        let held = s.hold(2_000, &ask);
+        s.fail(&held, 2_001, limited.clone());
+        assert_eq!(s.inspect(2_001, "A").blocks[0].scope, blocked);
+        assert_eq!(s.retry_after(2_001, &ask), Some(60_000));
+
+        let mut s = about_to_forget();
+        s.observe(2_001, "A", &ask, limited);
+        assert_eq!(s.inspect(2_001, "A").blocks[0].scope, blocked);
+        assert_eq!(s.retry_after(2_001, &ask), Some(60_000));
+    }
+}
+
+#[test]
+fn c116_sibling_forgetting_names_spares_those_of_a_binding_to_be() {
+    for (model, selector) in [("m5", "new"), ("new", "m5")] {
+        let ask = by("u1").on(model).via(selector);
+
+        let mut s = about_to_forget();
+        s.turn(2_000, &ask);
+        assert_eq!(s.bound_to(2_001, &ask).as_deref(), Some("A"));
+
+        let mut s = about_to_forget();
+        s.scheduler.bind(&ask.request(), "A", at(2_000)).unwrap();
+        assert_eq!(s.bound_to(2_001, &ask).as_deref(), Some("A"));
+    }
+}
+
 #[test]
 fn c118_the_least_recently_used_goes_first() {
     let mut s = Scenario::with(holding(2), &["A"]);
@@ -141,6 +194,28 @@ fn c118_the_least_recently_used_goes_first() {
     s.turn(30, &by("u3"));
     assert!(!is_bound(&s, 31, &by("u2")));
     assert!(is_bound(&s, 31, &by("u1")) && is_bound(&s, 31, &by("u3")));
+}
+
+#[test]
+fn c118_sibling_a_request_under_way_finds_its_binding_where_another_took_its_place() {
+    for returns in [false, true] {
+        let mut s = Scenario::with(holding(2), &["A", "B"]);
+        s.turn(0, &by("u1").without(&["B"]));
+        let held = s.hold(10, &by("u1"));
+        assert!(s.scheduler.unbind(&by("u1").request(), at(11)));
+        s.turn(12, &by("u2").without(&["A"]));
+        if returns {
+            s.turn(13, &by("u1").without(&["A"]));
+        }
+        s.ok(&held, 20);
+
+        assert_eq!(s.bound_to(21, &by("u2")).as_deref(), Some("B"));
+        let view = s.scheduler.peek(&by("u1").request(), at(21)).unwrap();
+        let trail: Vec<&str> = view.trail.iter().map(|account| account.as_str()).collect();
+        assert_eq!(trail, if returns { vec!["B", "A"] } else { vec!["A"] });
+        assert_eq!(view.usage.successes, if returns { 2 } else { 1 });
+        assert_eq!(s.scheduler.bindings(at(21)), 2);
+    }
 }
 
 #[test]
