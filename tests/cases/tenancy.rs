@@ -2,7 +2,8 @@
 
 use account_pool::config::{BindAt, BindingLimit, Order};
 use account_pool::{
-    Account, BlockScope, Caller, Config, Outcome, Path, Reason, Request, Reset, Scope, Status,
+    Account, AccountId, BlockScope, Caller, Config, Outcome, Path, Reason, Request, Reset, Scope,
+    Status,
 };
 
 use crate::scenario::{Ask, Scenario, anyone, at, by, conventions, ms};
@@ -157,7 +158,7 @@ fn c116_sibling_forgetting_names_spares_those_of_the_request() {
 
         let mut s = about_to_forget();
         let held = s.hold(2_000, &ask);
-        s.fail(&held, 2_001, limited.clone());
+        s.fail(&held, 2_001, limited);
         assert_eq!(s.inspect(2_001, "A").blocks[0].scope, blocked);
         assert_eq!(s.retry_after(2_001, &ask), Some(60_000));
 
@@ -211,7 +212,7 @@ fn c118_sibling_a_request_under_way_finds_its_binding_where_another_took_its_pla
 
         assert_eq!(s.bound_to(21, &by("u2")).as_deref(), Some("B"));
         let view = s.scheduler.peek(&by("u1").request(), at(21)).unwrap();
-        let trail: Vec<&str> = view.trail.iter().map(|account| account.as_str()).collect();
+        let trail: Vec<&str> = view.trail.iter().map(AccountId::as_str).collect();
         assert_eq!(trail, if returns { vec!["B", "A"] } else { vec!["A"] });
         assert_eq!(view.usage.successes, if returns { 2 } else { 1 });
         assert_eq!(s.scheduler.bindings(at(21)), 2);
