@@ -188,3 +188,6 @@ pub enum Degraded {
     /// that an upstream refusal keeps away.
     Inferred,
 }
+
+#[cfg(test)]
+mod tests;
