@@ -17,7 +17,7 @@ use crate::grant::Grant;
 use crate::refusal::Unavailable;
 use crate::request::{OwnedRequest, Request};
 use crate::scheduler::Scheduler;
-use crate::time::{Millis, Timestamp};
+use crate::time::{Millis, Timestamp, earliest};
 
 /// The requests that wait.
 #[derive(Debug, Default)]
@@ -346,8 +346,4 @@ fn turn_away(request: &mut Request<'_>, scheduler: &mut Scheduler, now: Timestam
         refusal.queue_full = true;
     }
     stand
-}
-
-fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    one.into_iter().chain(other).min()
 }

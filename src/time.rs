@@ -153,6 +153,15 @@ impl Millis {
     }
 }
 
+/// The earlier one of two instants, or what is ordered by its instant; none never comes.
+#[inline]
+pub(crate) fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl From<Duration> for Millis {
     /// Rounds up to whole milliseconds and saturates.
     fn from(duration: Duration) -> Self {

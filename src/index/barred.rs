@@ -2,7 +2,7 @@
 
 use super::trie::Summary;
 use crate::refusal::{Lift, Rejection};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, earliest};
 
 /// What a set of accounts that cannot serve contributes to a refusal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,12 +52,5 @@ impl Summary for Barred {
         self.loaded |= other.loaded;
         self.recovers = earliest(self.recovers, other.recovers);
         true
-    }
-}
-
-fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }

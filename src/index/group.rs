@@ -98,6 +98,7 @@ impl Group {
         }
     }
 
+    /// What [`least`](Self::least) is now.
     pub(super) fn least_of_all(&self, cooled: u128) -> RankKey {
         let best = self.ranked.whole().key.min(self.asleep.whole().ranked.key);
         self.kind.least(best, cooled)

@@ -198,8 +198,9 @@ impl Kind {
         feels.then_some(query)
     }
 
-    /// The least that [`key`](Self::key) makes of this key or a later one for any request.
-    /// `cooled` is what a cooldown of another model costs.
+    /// The key for a request that names another model and selector than those that are cooled: the
+    /// least that [`key`](Self::key) makes of this key or a later one. `cooled` is what a cooldown
+    /// costs where it might be met.
     pub(crate) fn least(&self, plain: RankKey, cooled: u128) -> RankKey {
         let names = |it: &Condition| matches!(it, Condition::Model(_) | Condition::Selector(_));
         if plain == NO_KEY || !self.conditions.iter().any(names) {
@@ -214,16 +215,13 @@ impl Kind {
         if !self.has_conditions() {
             return plain;
         }
-        let mut merit = plain.merit;
-        let (mut unnamed, mut cooled, mut past_cap) = (false, false, false);
+        let (mut unnamed, mut past_cap) = (false, false);
         for condition in &self.conditions {
             match *condition {
                 Condition::Model(model) => {
-                    cooled = true;
                     unnamed |= rank::might_meet(Target::Model(model), query);
                 }
                 Condition::Selector(selector) => {
-                    cooled = true;
                     unnamed |= rank::might_meet(Target::Selector(selector), query);
                 }
                 Condition::PastCapModel(model) => past_cap |= query.concerns(Target::Model(model)),
@@ -233,13 +231,14 @@ impl Kind {
                 Condition::Quota | Condition::BindingLimit => {}
             }
         }
-        if cooled && !unnamed {
-            merit -= rank::unit(Term::ModelCooldown, config);
+        let mut key = plain;
+        if !unnamed {
+            key = self.least(plain, rank::unit(Term::ModelCooldown, config));
         }
         if past_cap && self.calm {
-            merit += rank::unit(Term::Trouble, config);
+            key.merit += rank::unit(Term::Trouble, config);
         }
-        RankKey { merit, ..plain }
+        key
     }
 }
 

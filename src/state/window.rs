@@ -6,7 +6,7 @@ use crate::account::{Plan, RateLimit};
 use crate::refusal::Lift;
 use crate::sliding::SlidingSum;
 use crate::state::rare::Rare;
-use crate::time::{Millis, Timestamp};
+use crate::time::{Millis, Timestamp, earliest};
 
 /// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
 pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
@@ -137,9 +137,9 @@ impl Windows {
     /// When the next request or token leaves a window.
     #[inline]
     pub(crate) fn next_exit(&self, now: Timestamp) -> Option<Timestamp> {
-        let request = self.limits.join(|limit| self.requests.next_exit(limit.per, now), sooner);
+        let request = self.limits.join(|limit| self.requests.next_exit(limit.per, now), earliest);
         let token = self.token_window().and_then(|(limit, log)| log.next_exit(limit.per, now));
-        sooner(request.flatten(), token)
+        earliest(request.flatten(), token)
     }
 
     /// Takes one request and `cost` tokens; says what was counted.
@@ -213,16 +213,6 @@ fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift
     }
 }
 
-/// The sooner of two instants; one that never comes is the later one.
-#[inline]
-fn sooner(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
-
-/// `part ÷ whole` in units of 2⁻³², rounded down; nothing of nothing is nothing.
 #[inline]
 fn share(part: u64, whole: u64) -> u64 {
     if whole <= u64::from(u32::MAX) {
