@@ -11,7 +11,6 @@ use crate::refusal::{Reason, Rejection, Unavailable};
 use crate::select::conversation::current_trail;
 use crate::select::eligible::eligible;
 use crate::select::query::{Query, View};
-use crate::select::rank::TieMask;
 use crate::select::{decide, rank};
 use crate::slot::Slot;
 use crate::state::AccountState;
@@ -103,13 +102,12 @@ pub(crate) fn explain(query: &Query<'_>, view: &View<'_>) -> Explanation {
         .flat_map(|trail| trail.in_order(view.config.sticky.order))
         .collect();
     let place = |slot: Slot| trail.iter().position(|&stop| stop == slot);
-    let ties = TieMask::under(view.config.rank.ties);
     let open = |slot, state| eligible(state, slot, false, query, view).is_ok();
     let keys = view.roster.iter().filter(|&(slot, state)| open(slot, state));
     let best = keys.map(|(slot, state)| rank::key(state, slot, query, view)).min();
     let accounts = view.roster.iter().map(|(slot, state)| {
         let key = rank::key(state, slot, query, view);
-        let equal = best.is_some_and(|best| ties.equates(best, key));
+        let equal = best.is_some_and(|best| view.order.ties.equates(best, key));
         let trail = place(slot);
         ExplainedAccount {
             account: state.id.clone(),

@@ -69,7 +69,7 @@ impl Feedback<'_> {
     #[inline]
     pub(crate) fn conclude(&mut self, lease: &LeaseState, outcome: &Outcome) {
         let now = self.now;
-        let Some(state) = self.roster.get_mut(lease.slot) else {
+        let Some(state) = self.roster.serving_mut(lease.slot) else {
             return;
         };
         let heard = release(state, lease, &self.config.breaker, now);

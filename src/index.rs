@@ -40,7 +40,7 @@ mod trie;
 
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
-use self::group::{Barring, Group, Leaf, Membership};
+use self::group::{Barring, Group, Leaf, Membership, Settled};
 use self::kind::{Condition, Kind, is_quota_apart, plain};
 use self::ranked::Sleeper;
 pub(crate) use self::ranked::{Ranked, Rules};
@@ -48,9 +48,9 @@ pub(crate) use self::search::Search;
 use self::trie::{Except, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
-use crate::config::{Ranking, Term};
-use crate::roster::Roster;
-use crate::select::eligible::eligible;
+use crate::config::Term;
+use crate::roster::{Roster, Touch};
+use crate::select::eligible::{eligible, has_capacity};
 use crate::select::query::{Query, View};
 use crate::select::rank::{self, RankKey, TieMask};
 use crate::slot::Slot;
@@ -81,8 +81,6 @@ pub(crate) struct Index {
     hashes: Vec<u64>,
     deadlines: Deadlines,
     height: u32,
-    /// The order of preference that all of it rests on.
-    rank: Option<Ranking>,
     ties: TieMask,
     /// What a cooldown of another model costs in the order: see [`Kind::least`].
     cooled: u128,
@@ -115,17 +113,15 @@ impl Index {
         let touched = view.roster.touched_places();
         // Who has left goes first: the number may be another one's by now.
         for &place in touched {
-            self.let_go(place, view.roster);
+            if view.roster.touch(place) == Touch::All {
+                self.let_go(place, view.roster);
+            }
         }
-        // All that is joined rests on the order, and a new one has touched all accounts.
-        let is_new = self.rank.as_ref() != Some(&view.config.rank);
-        if is_new {
-            self.rank = Some(view.config.rank.clone());
-            self.ties = TieMask::under(view.config.rank.ties);
-            self.cooled = rank::unit(Term::ModelCooldown, view.config);
-        }
+        // All that is joined rests on the order, and another one has touched all accounts.
+        self.ties = view.order.ties;
+        self.cooled = view.order.unit(Term::ModelCooldown);
         let plain = plain(view.config);
-        self.look_at_all(touched, is_new, &plain, view);
+        self.look_at_all(touched, view.roster.is_all_touched(), &plain, view);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.due(view.now, &mut places);
         self.look_at_all(&places, false, &plain, view);
@@ -221,13 +217,65 @@ impl Index {
     }
 
     /// Notes what is known about the account in a place.
+    #[inline]
     fn look_at(&mut self, place: u32, plain: &Query<'_>, view: &View<'_>) {
-        let Some((slot, state)) = view.roster.at(place) else {
-            self.deadlines.set(place, Timestamp::MAX);
-            return;
+        match view.roster.at(place) {
+            None => self.deadlines.set(place, Timestamp::MAX),
+            Some((slot, state)) => {
+                if self.look_again(place, slot, state, plain, view).is_none() {
+                    self.look_at_all_of(place, slot, state, plain, view);
+                }
+            }
+        }
+    }
+
+    /// Notes the load and the windows of an account about which nothing else has changed; `None`
+    /// where that may not be so, or matters for more than its key.
+    fn look_again(
+        &mut self,
+        place: u32,
+        slot: Slot,
+        state: &AccountState,
+        plain: &Query<'_>,
+        view: &View<'_>,
+    ) -> Option<()> {
+        let leaf = self.leaves.get(place as usize)?;
+        let Membership::Of(index) = leaf.group else {
+            return None;
         };
+        let Settled { merit, until } = leaf.settled;
+        let is_settled = view.now < until && view.roster.touch(place) != Touch::All;
+        if !is_settled || !has_capacity(state, slot, plain, view) {
+            return None;
+        }
+        let key = rank::moving(state, slot, plain, view).with(merit);
+        debug_assert_eq!(key, rank::key(state, slot, plain, view), "the rest has not changed");
+        debug_assert_eq!(eligible(state, slot, false, plain, view), Ok(()), "nothing else bars it");
+        debug_assert_eq!(until, settled_until(state, view), "nothing else ends");
+        let rules = self.rules();
+        let group = &mut self.groups[index as usize];
+        let ranked = Ranked::of(state, place, key, view.now);
+        group.ranked.set_in(leaf.bottom, state.number, &ranked, rules);
+        if !self.is_behind {
+            self.reorder(index as usize);
+        }
+        self.deadlines.set(place, earlier(until, state.windows.next_exit(view.now)));
+        Some(())
+    }
+
+    /// Notes all that is known about an account.
+    #[inline(never)]
+    fn look_at_all_of(
+        &mut self,
+        place: u32,
+        slot: Slot,
+        state: &AccountState,
+        plain: &Query<'_>,
+        view: &View<'_>,
+    ) {
         let joins = self.sort_in(place, slot, state, view);
-        let mut deadline = same_until(state, view);
+        let until = settled_until(state, view);
+        let mut deadline = earlier(until, state.windows.next_exit(view.now));
         let leaf = &mut self.leaves[place as usize];
         let Membership::Of(index) = leaf.group else {
             self.deadlines.set(place, deadline);
@@ -239,7 +287,9 @@ impl Index {
         let base = eligible(state, slot, false, plain, view).err();
         let feeling = group.kind.feeling(view.config);
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
-        let ranked = Ranked::of(state, rank::key(state, slot, plain, view), view.now);
+        let merit = rank::settled(state, slot, plain, view);
+        let key = rank::moving(state, slot, plain, view).with(merit);
+        let ranked = Ranked::of(state, place, key, view.now);
         let serves = if base.is_none() { &ranked } else { &Ranked::EMPTY };
         if joins {
             leaf.bottom = group.ranked.bottom(state.number, place);
@@ -248,9 +298,10 @@ impl Index {
         if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
             let ends = base.as_ref().and_then(|_| view.next_lift(state));
             let barring = Barring { base, felt, ends };
-            let until = group.bar(place, leaf, ranked, barring, joins, rules);
-            deadline = until.map_or(deadline, |until| until.min(deadline));
+            deadline = earlier(deadline, group.bar(place, leaf, ranked, barring, joins, rules));
         }
+        let until = if leaf.is_barred() { Timestamp::ZERO } else { until };
+        leaf.settled = Settled { merit, until };
         if !self.is_behind {
             self.reorder(index as usize);
         }
@@ -370,22 +421,25 @@ impl Index {
     }
 }
 
-/// When time alone next changes an account's key, its kind or the tokens that it has left;
-/// [`Timestamp::MAX`] is never.
-fn same_until(state: &AccountState, view: &View<'_>) -> Timestamp {
+/// When time alone next changes an account's kind, or the part of its key that is
+/// [settled](rank::settled); [`Timestamp::MAX`] is never.
+fn settled_until(state: &AccountState, view: &View<'_>) -> Timestamp {
     let now = view.now;
     let mut until = Timestamp::MAX;
-    let mut note = |change: Option<Timestamp>| until = change.map_or(until, |it| it.min(until));
-    note(state.windows.next_exit(now));
-    note(state.health.next_exit(&view.config.health, now));
-    note(state.quota.next_reset(now));
+    until = earlier(until, state.health.next_exit(&view.config.health, now));
+    until = earlier(until, state.quota.next_reset(now));
     for block in state.cooldowns.all() {
         // Most cooldowns of the whole account show in the rejection alone.
         let is_apart = is_quota_apart(block.dimension, view.config);
         let only_bars = block.target == Target::Account && !is_apart;
         if !(only_bars && block.is_live(now) && !block.is_cut()) {
-            note(block.changes_at(now));
+            until = earlier(until, block.changes_at(now));
         }
     }
     until
+}
+
+/// The earlier of an instant and another, if there is one.
+fn earlier(one: Timestamp, other: Option<Timestamp>) -> Timestamp {
+    other.map_or(one, |other| other.min(one))
 }

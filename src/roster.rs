@@ -65,7 +65,23 @@ impl ById {
 #[derive(Clone, Debug, Default)]
 struct Touched {
     places: Vec<u32>,
-    marks: Vec<bool>,
+    /// By place.
+    marks: Vec<Touch>,
+    /// Whether all were touched at once.
+    all: bool,
+}
+
+/// What about an account may have changed.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Touch {
+    /// Nothing.
+    #[default]
+    None,
+    /// What the start and the end of a request change while the breaker rests: its load and its
+    /// windows, as far as an answer depends on it.
+    Load,
+    /// Anything.
+    All,
 }
 
 impl Place {
@@ -83,22 +99,23 @@ impl PartialEq for Touched {
 }
 
 impl Touched {
-    #[inline]
-    fn note(&mut self, index: u32) {
+    #[inline(always)]
+    fn note(&mut self, index: u32, touch: Touch) {
         match self.marks.get_mut(index as usize) {
-            Some(true) => {}
             Some(mark) => {
-                *mark = true;
-                self.places.push(index);
+                if *mark == Touch::None {
+                    self.places.push(index);
+                }
+                *mark = touch.max(*mark);
             }
-            None => self.note_new(index),
+            None => self.note_new(index, touch),
         }
     }
 
     #[cold]
-    fn note_new(&mut self, index: u32) {
-        self.marks.resize(index as usize + 1, false);
-        self.note(index);
+    fn note_new(&mut self, index: u32, touch: Touch) {
+        self.marks.resize(index as usize + 1, Touch::None);
+        self.note(index, touch);
     }
 }
 
@@ -124,7 +141,7 @@ impl Roster {
             let taken = Place { generation: slot.generation, state: Some(state) };
             (place.is_none() && follows).then(|| *place = Some(taken))?;
             roster.order.push(slot.index);
-            roster.touched.note(slot.index);
+            roster.touched.note(slot.index, Touch::All);
         }
         roster.places = places.into_iter().collect::<Option<_>>()?;
         for &index in &roster.order {
@@ -162,7 +179,7 @@ impl Roster {
         };
         self.by_id.insert(state.id.as_str(), index);
         self.order.push(index);
-        self.touched.note(index);
+        self.touched.note(index, Touch::All);
         let place = &mut self.places[index as usize];
         place.state = Some(state);
         Some(Slot { index, generation: place.generation })
@@ -177,7 +194,7 @@ impl Roster {
         let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
         self.order.remove(self.order.partition_point(is_before));
         self.vacant.push(slot.index);
-        self.touched.note(slot.index);
+        self.touched.note(slot.index, Touch::All);
         Some(state)
     }
 
@@ -197,7 +214,18 @@ impl Roster {
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
         let place = self.places.get_mut(slot.index as usize)?;
         let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
-        self.touched.note(slot.index);
+        self.touched.note(slot.index, Touch::All);
+        Some(state)
+    }
+
+    /// The account at `slot`, for the start or the end of a request. While the breaker rests, that
+    /// must change nothing that an answer depends on but load and windows.
+    #[inline(always)]
+    pub(crate) fn serving_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
+        let place = self.places.get_mut(slot.index as usize)?;
+        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        let rests = state.breaker.is_at_rest();
+        self.touched.note(slot.index, if rests { Touch::Load } else { Touch::All });
         Some(state)
     }
 
@@ -209,8 +237,9 @@ impl Roster {
 
     /// Counts all accounts as touched.
     pub(crate) fn touch_all(&mut self) {
+        self.touched.all = true;
         for &place in &self.order {
-            self.touched.note(place);
+            self.touched.note(place, Touch::All);
         }
     }
 
@@ -224,11 +253,23 @@ impl Roster {
         &self.touched.places
     }
 
+    /// Whether all accounts were touched at once.
+    pub(crate) fn is_all_touched(&self) -> bool {
+        self.touched.all
+    }
+
+    /// What may have changed about the account in a place.
+    #[inline]
+    pub(crate) fn touch(&self, place: u32) -> Touch {
+        self.touched.marks.get(place as usize).copied().unwrap_or_default()
+    }
+
     /// Counts no place as touched.
     pub(crate) fn forget_touched(&mut self) {
         for place in self.touched.places.drain(..) {
-            self.touched.marks[place as usize] = false;
+            self.touched.marks[place as usize] = Touch::None;
         }
+        self.touched.all = false;
     }
 
     /// The slot of the account in a place.

@@ -32,6 +32,7 @@ use crate::request::Request;
 use crate::roster::{Departed, Roster};
 use crate::select::decision::{Affair, Choice, Decision, Fate, Sighting};
 use crate::select::query::{Query, View};
+use crate::select::rank::Order;
 use crate::select::{decide, decide_for, decide_unranked};
 use crate::slot::Slot;
 use crate::stats::Stats;
@@ -73,6 +74,8 @@ const MAX_TOUCHED: usize = 1_024;
 #[derive(Clone, PartialEq)]
 pub struct Scheduler {
     config: Config,
+    /// The order of preference that the configuration asks for.
+    order: Order,
     names: Names,
     roster: Roster,
     index: Index,
@@ -127,6 +130,7 @@ impl Scheduler {
         let mut names = Names::default();
         names.set_models(&config.aliases, &config.unmetered);
         Ok(Self {
+            order: Order::under(&config.rank),
             config,
             names,
             roster: Roster::default(),
@@ -165,6 +169,7 @@ impl Scheduler {
         }
         self.names.set_models(&config.aliases, &config.unmetered);
         let stands = self.config.judges_like(&config);
+        self.order = Order::under(&config.rank);
         self.config = config;
         self.quiet = Quiet::UNKNOWN;
         if !stands {
@@ -265,8 +270,9 @@ impl Scheduler {
     #[inline(never)]
     fn refresh_index(&mut self, now: Timestamp) {
         if !self.index.is_current(&self.roster, now) {
-            let Self { config, roster, leases, bindings, quiet, .. } = self;
-            self.index.refresh(&View::new(config, roster, leases, bindings, quiet.until, now));
+            let Self { config, order, roster, leases, bindings, quiet, .. } = self;
+            let until = quiet.until;
+            self.index.refresh(&View::new(config, order, roster, leases, bindings, until, now));
             self.roster.forget_touched();
         }
     }
@@ -282,11 +288,11 @@ impl Scheduler {
     /// The same without the index.
     #[inline]
     fn view_alone(&self, now: Timestamp) -> View<'_> {
-        let Self { config, roster, leases, bindings, quiet, .. } = self;
+        let Self { config, order, roster, leases, bindings, quiet, .. } = self;
         View {
             origin: self.origin,
             next_sequence: self.next_sequence,
-            ..View::new(config, roster, leases, bindings, quiet.until, now)
+            ..View::new(config, order, roster, leases, bindings, quiet.until, now)
         }
     }
 
@@ -372,7 +378,7 @@ impl Scheduler {
         self.turn += 1;
         self.stats.selected.add(path);
 
-        let state = self.roster.get_mut(slot).expect("a decision chooses an account of the roster");
+        let state = self.roster.serving_mut(slot).expect("a decision chooses an account of the roster");
         let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());

@@ -45,6 +45,21 @@ pub(super) struct Leaf {
     /// When all that bars it ends at once: then it is among those that are asleep.
     pub(super) wakes_at: Option<Timestamp>,
     pub(super) token_limited: bool,
+    pub(super) settled: Settled,
+}
+
+/// What is known about an account that nothing bars, apart from its load and its windows.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(8))]
+pub(super) struct Settled {
+    /// That part of its key: see [`settled`](crate::select::rank::settled).
+    pub(super) merit: u128,
+    /// From when on time may have changed it; [`Timestamp::ZERO`] where nothing is known.
+    pub(super) until: Timestamp,
+}
+
+impl Settled {
+    const UNKNOWN: Self = Self { merit: 0, until: Timestamp::ZERO };
 }
 
 /// What bars an account.
@@ -183,6 +198,7 @@ impl Default for Leaf {
             felt: None,
             wakes_at: None,
             token_limited: false,
+            settled: Settled::UNKNOWN,
         }
     }
 }

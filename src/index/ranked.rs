@@ -5,13 +5,17 @@ use crate::select::rank::{RankKey, TieMask};
 use crate::state::AccountState;
 use crate::time::Timestamp;
 
-/// The best of a set of eligible accounts, and those equal to it.
+/// The best of a set of eligible accounts, and those equal to it. Without padding, since the index
+/// holds several per account.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, packed(4))]
 pub(crate) struct Ranked {
     /// The smallest key.
     pub(crate) key: RankKey,
     /// The number of the first account that has it.
     pub(crate) first: u32,
+    /// The place of that account.
+    pub(crate) place: u32,
     /// How many accounts tie with it.
     pub(crate) tied: u32,
     /// The weights of those that tie with it, together.
@@ -33,10 +37,11 @@ pub(crate) struct Rules {
 
 impl Ranked {
     /// One account that has this key.
-    pub(crate) fn of(state: &AccountState, key: RankKey, now: Timestamp) -> Self {
+    pub(crate) fn of(state: &AccountState, place: u32, key: RankKey, now: Timestamp) -> Self {
         Self {
             key,
             first: state.number,
+            place,
             tied: 1,
             weight: state.weight.into(),
             tokens: state.windows.tokens_left(now),
@@ -52,7 +57,14 @@ impl Ranked {
 impl Summary for Ranked {
     type Rules = Rules;
 
-    const EMPTY: Self = Self { key: NO_KEY, first: u32::MAX, tied: 0, weight: 0, tokens: u64::MAX };
+    const EMPTY: Self = Self {
+        key: NO_KEY,
+        first: u32::MAX,
+        place: u32::MAX,
+        tied: 0,
+        weight: 0,
+        tokens: u64::MAX,
+    };
 
     #[inline]
     fn precedes(&self, other: &Self, _: Rules) -> bool {
@@ -75,7 +87,7 @@ impl Summary for Ranked {
             self.tied += other.tied;
             self.weight += other.weight;
             if other.precedes(self, rules) {
-                (self.key, self.first) = (other.key, other.first);
+                (self.key, self.first, self.place) = (other.key, other.first, other.place);
             }
         } else if other.precedes(self, rules) {
             *self = *other;

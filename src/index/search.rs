@@ -3,8 +3,8 @@
 use arrayvec::ArrayVec;
 
 use super::kind::Felt;
-use super::ranked::{NO_KEY, Rules, Sleeper};
-use super::trie::Except;
+use super::ranked::{Rules, Sleeper};
+use super::trie::{Except, Summary};
 use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
@@ -21,9 +21,6 @@ use crate::time::Timestamp;
 /// accounts that tie. A request that needs more passes over all accounts.
 const MAX_APART: usize = 32;
 
-/// The best of nobody.
-const NOBODY: (RankKey, u32) = (NO_KEY, u32::MAX);
-
 /// What the index says about a request.
 pub(crate) struct Search<'a> {
     index: &'a Index,
@@ -31,9 +28,8 @@ pub(crate) struct Search<'a> {
     view: &'a View<'a>,
     /// The accounts that the summaries take for eligible and the request rules out.
     ruled_out: Apart,
-    /// The best key and the number of the first account that has it.
-    best: (RankKey, u32),
-    tied: u32,
+    /// The best account, and how many tie with it.
+    best: Ranked,
     /// The groups with accounts that tie with the best, and whether these are among the sleepers.
     parts: ArrayVec<(u32, bool), MAX_APART>,
 }
@@ -50,6 +46,7 @@ struct Part<'a> {
 
 impl Group {
     /// The summary of those that can serve the plain request: of the sleepers, or of the others.
+    #[inline]
     fn best(&self, sleepers: bool, except: Except<'_>, rules: Rules) -> Ranked {
         if sleepers {
             self.asleep.without(except, rules).ranked
@@ -96,7 +93,7 @@ impl<'a> Search<'a> {
     #[inline]
     pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Self {
         let (ruled_out, parts) = (Apart::default(), ArrayVec::new());
-        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, parts }
+        Self { index, query, view, ruled_out, best: Ranked::EMPTY, parts }
     }
 
     /// Searches the index; `None` where it has no answer.
@@ -157,7 +154,7 @@ impl<'a> Search<'a> {
         let (ties, rules) = (self.index.ties, self.index.rules());
         for &number in &self.index.order {
             let group = &self.index.groups[number as usize];
-            if ties.precedes(self.best.0, group.least) {
+            if ties.precedes(self.best.key, group.least) {
                 break;
             }
             let awake = group.best(false, self.except(number), rules);
@@ -177,18 +174,16 @@ impl<'a> Search<'a> {
         if whole.tied == 0 {
             return Some(());
         }
-        let key = group.kind.key(whole.key, self.query, self.view.config);
-        if ties.precedes(self.best.0, key) || !self.serves(group) {
+        let key = group.kind.key(whole.key, self.query, self.view.order);
+        if ties.precedes(self.best.key, key) || !self.serves(group) {
             return Some(());
         }
-        let (best, first) = self.best;
-        if ties.precedes(key, best) {
+        if ties.precedes(key, self.best.key) {
             self.parts.clear();
-            (self.best, self.tied) = ((key, whole.first), 0);
-        } else if key.is_before(whole.first, best, first) {
-            self.best = (key, whole.first);
+            (self.best, self.best.key) = (*whole, key);
+        } else {
+            self.best.add(&Ranked { key, ..*whole }, self.index.rules());
         }
-        self.tied += whole.tied;
         self.parts.try_push(part).ok()
     }
 
@@ -292,12 +287,8 @@ impl<'a> Search<'a> {
 
 impl Survey for Search<'_> {
     fn best(&self) -> Option<Best> {
-        let (_, number) = self.best;
-        let place = self
-            .parts
-            .iter()
-            .find_map(|&(group, _)| self.index.groups[group as usize].ranked.place(number))?;
-        Some(Best { place, tied: self.tied })
+        let Ranked { place, tied, .. } = self.best;
+        (tied > 0).then_some(Best { place, tied })
     }
 
     fn shares(&self, range: Range) -> [Share; WIDTH] {

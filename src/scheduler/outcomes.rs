@@ -147,7 +147,7 @@ impl Scheduler {
     pub(super) fn reap_silent(&mut self, silence: Millis, now: Timestamp) -> usize {
         let mut reaped = 0;
         while let Some(lease) = self.leases.pop_silent(silence, now) {
-            if let Some(state) = self.roster.get_mut(lease.slot) {
+            if let Some(state) = self.roster.serving_mut(lease.slot) {
                 release(state, &lease, &self.config.breaker, now);
             }
             self.emit_for(lease.slot, |account| Event::Reaped { account });

@@ -29,6 +29,20 @@ pub(crate) fn eligible(
     verdict.0.map_or(Ok(()), Err)
 }
 
+/// Whether the account's limits leave room for the request: the part of the predicate that changes
+/// with its load and its windows.
+#[inline]
+pub(crate) fn has_capacity(
+    state: &AccountState,
+    slot: Slot,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> bool {
+    let mut verdict = Verdict::default();
+    verdict.capacity(state, slot, query, view);
+    verdict.0.is_none()
+}
+
 /// The verdict on an account to which the caller is bound until then. One that outlasts the
 /// binding is that of a caller without.
 pub(crate) fn judge(

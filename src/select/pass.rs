@@ -25,12 +25,12 @@ pub(crate) struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// Passes over the accounts.
     pub(crate) fn new(query: &'a Query<'a>, view: &'a View<'a>) -> Self {
-        let ties = TieMask::under(view.config.rank.ties);
+        let ties = view.order.ties;
         let mut pass = Self { query, view, ties, best: Ranked::EMPTY };
         let mut best = Ranked::EMPTY;
         for (slot, state) in pass.eligible() {
             let key = rank::key(state, slot, query, view);
-            best.add(&Ranked::of(state, key, view.now), Rules { ties, tokens: false });
+            best.add(&Ranked::of(state, slot.index, key, view.now), Rules { ties, tokens: false });
         }
         pass.best = best;
         pass
@@ -60,8 +60,8 @@ impl<'a> Pass<'a> {
 
 impl Survey for Pass<'_> {
     fn best(&self) -> Option<Best> {
-        let (slot, _) = self.view.roster.numbered(self.best.first)?;
-        (self.best.tied > 0).then_some(Best { place: slot.index, tied: self.best.tied })
+        let Ranked { place, tied, .. } = self.best;
+        (tied > 0).then_some(Best { place, tied })
     }
 
     fn shares(&self, range: Range) -> [Share; WIDTH] {

@@ -3,7 +3,7 @@
 //! What few accounts have and few configurations ask for is looked at out of line, so that the
 //! key of an ordinary account stays cheap.
 
-use crate::config::{Config, QuotaPolicy, Recency, Term, Ties};
+use crate::config::{QuotaPolicy, Ranking, Recency, Term, Ties};
 use crate::names::Named;
 use crate::select::query::{Query, View};
 use crate::slot::Slot;
@@ -24,6 +24,11 @@ pub(crate) struct RankKey {
 }
 
 impl RankKey {
+    /// The same with a part of the merit that was left out.
+    pub(crate) fn with(self, merit: u128) -> Self {
+        Self { merit: self.merit + merit, ..self }
+    }
+
     /// Whether an account of this key comes before one of the other: by the key, then by the
     /// numbers. The comparison above, spelt out, because the index asks a dozen times a selection.
     pub(crate) fn is_before(self, number: u32, other: Self, other_number: u32) -> bool {
@@ -60,31 +65,99 @@ impl TieMask {
     }
 }
 
-/// The key of an account for a request.
-pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> RankKey {
-    let Precedence { fallback_only, past_soft_limit } = precedence(state, view);
-    let mut merit = u128::from(fallback_only) << 1 | u128::from(past_soft_limit);
-    let mut recency = 0;
-    for &term in &view.config.rank.terms {
-        weigh_then(term, state, slot, query, view, |term, value| {
-            if term == Term::Recency {
-                recency = value;
-            } else {
-                let bits = bits(term);
-                merit = merit << bits | u128::from(value.min((1 << bits) - 1));
-            }
-        });
-    }
-    RankKey { merit, recency }
+/// The configured order, laid out: what each term adds to the merit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    /// By term: what one more in it adds; 0 when the order does not look at it.
+    units: [u128; TERMS],
+    /// What goes before all terms.
+    past_soft_limit: u128,
+    fallback_only: u128,
+    has_recency: bool,
+    pub(crate) ties: TieMask,
 }
 
-/// What one more in a term adds to the merit; 0 when the order does not look at it.
-pub(crate) fn unit(term: Term, config: &Config) -> u128 {
-    let terms = &config.rank.terms;
-    let Some(index) = terms.iter().position(|&other| other == term) else {
+/// How many terms there are.
+const TERMS: usize = 10;
+
+impl Order {
+    /// The layout of a valid order of preference.
+    pub(crate) fn under(ranking: &Ranking) -> Self {
+        let mut units = [0; TERMS];
+        let mut unit = 1;
+        for &term in ranking.terms.iter().rev() {
+            units[term as usize] = unit;
+            unit <<= bits(term);
+        }
+        Self {
+            units,
+            past_soft_limit: unit,
+            fallback_only: unit << 1,
+            has_recency: ranking.terms.contains(&Term::Recency),
+            ties: TieMask::under(ranking.ties),
+        }
+    }
+
+    /// What one more in a term adds to the merit; 0 when the order does not look at it.
+    #[inline]
+    pub(crate) fn unit(&self, term: Term) -> u128 {
+        self.units[term as usize]
+    }
+}
+
+/// The key of an account for a request.
+pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> RankKey {
+    moving(state, slot, query, view).with(settled(state, slot, query, view))
+}
+
+/// The part of the merit that stays when requests start, end or leave their window.
+pub(crate) fn settled(
+    state: &AccountState,
+    slot: Slot,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> u128 {
+    let part = |term| merit_of(term, state, slot, query, view);
+    u128::from(state.fallback_only) * view.order.fallback_only
+        + part(Term::ModelCooldown)
+        + part(Term::Tier)
+        + part(Term::Trouble)
+        + part(Term::Quota)
+        + part(Term::BoundCallers)
+        + part(Term::QuotaReset)
+}
+
+/// The rest of the key.
+#[inline]
+pub(crate) fn moving(
+    state: &AccountState,
+    slot: Slot,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> RankKey {
+    let part = |term| merit_of(term, state, slot, query, view);
+    let merit = u128::from(is_past_soft_limit(state, view)) * view.order.past_soft_limit
+        + part(Term::InFlight)
+        + part(Term::WeightedInFlight)
+        + part(Term::Headroom);
+    RankKey { merit, recency: if view.order.has_recency { recency(state, view) } else { 0 } }
+}
+
+/// What a term adds to the merit.
+#[inline(always)]
+fn merit_of(
+    term: Term,
+    state: &AccountState,
+    slot: Slot,
+    query: &Query<'_>,
+    view: &View<'_>,
+) -> u128 {
+    let unit = view.order.unit(term);
+    if unit == 0 {
         return 0;
-    };
-    terms[index + 1..].iter().fold(1, |unit, &after| unit << bits(after))
+    }
+    let most = (1 << bits(term)) - 1;
+    u128::from(weigh(term, state, slot, query, view).min(most)) * unit
 }
 
 /// Whether a term of trouble would be zero.
@@ -129,6 +202,7 @@ pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
 }
 
 /// One term of an account, smaller is better.
+#[inline(always)]
 pub(crate) fn weigh(
     term: Term,
     state: &AccountState,
@@ -136,35 +210,17 @@ pub(crate) fn weigh(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> u64 {
-    weigh_then(term, state, slot, query, view, |_, value| value)
-}
-
-/// Hands on one term of an account with its value: once for each term, so that what is done with
-/// it is compiled for each as well.
-#[inline(always)]
-fn weigh_then<R>(
-    term: Term,
-    state: &AccountState,
-    slot: Slot,
-    query: &Query<'_>,
-    view: &View<'_>,
-    then: impl FnOnce(Term, u64) -> R,
-) -> R {
     match term {
-        Term::ModelCooldown => {
-            then(Term::ModelCooldown, has_unnamed_cooldown(state, query, view).into())
-        }
-        Term::Tier => then(Term::Tier, state.tier.into()),
-        Term::InFlight => then(Term::InFlight, in_flight_steps(state, slot, view)),
-        Term::Trouble => then(Term::Trouble, trouble(state, query, view)),
-        Term::Quota => then(Term::Quota, quota_steps_missing(state, view)),
-        Term::Headroom => then(Term::Headroom, FULL_HEADROOM - coarse_headroom(state, view)),
-        Term::Recency => then(Term::Recency, recency(state, view)),
-        Term::WeightedInFlight => {
-            then(Term::WeightedInFlight, weighted_in_flight(state, slot, view))
-        }
-        Term::BoundCallers => then(Term::BoundCallers, view.bound(state, slot).into()),
-        Term::QuotaReset => then(Term::QuotaReset, quota_reset(state, view.now)),
+        Term::ModelCooldown => has_unnamed_cooldown(state, query, view).into(),
+        Term::Tier => state.tier.into(),
+        Term::InFlight => in_flight_steps(state, slot, view),
+        Term::Trouble => trouble(state, query, view),
+        Term::Quota => quota_steps_missing(state, view),
+        Term::Headroom => FULL_HEADROOM - coarse_headroom(state, view),
+        Term::Recency => recency(state, view),
+        Term::WeightedInFlight => weighted_in_flight(state, slot, view),
+        Term::BoundCallers => view.bound(state, slot).into(),
+        Term::QuotaReset => quota_reset(state, view.now),
     }
 }
 

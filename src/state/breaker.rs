@@ -68,6 +68,12 @@ impl Breaker {
         }
     }
 
+    /// Whether it is closed and no request's start or end changes what it answers.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.open_until.is_none()
+    }
+
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }

@@ -61,6 +61,7 @@ impl Plain for Ranked {
         Self {
             key: best.summary.key,
             first: best.number,
+            place: best.summary.place,
             tied: u32::try_from(tied.len()).unwrap(),
             weight: tied.iter().map(|entry| entry.summary.weight).sum(),
             tokens: able.map(|entry| entry.summary.tokens).min().unwrap(),
@@ -161,12 +162,18 @@ fn instant() -> impl Strategy<Value = Timestamp> {
     (0_u64..5).prop_map(Timestamp::from_millis)
 }
 
-/// An account that can serve; its number is filled in later.
+/// An account that can serve; its number and place are filled in later.
 fn ranked() -> impl Strategy<Value = Ranked> {
     let key = (0_u128..3, 0_u64..4).prop_map(|(merit, recency)| RankKey { merit, recency });
     let able = (key, 1_u64..4, select(&[0, 1, 2, u64::MAX][..]));
-    let able =
-        able.prop_map(|(key, weight, tokens)| Ranked { key, first: 0, tied: 1, weight, tokens });
+    let able = able.prop_map(|(key, weight, tokens)| Ranked {
+        key,
+        first: 0,
+        place: 0,
+        tied: 1,
+        weight,
+        tokens,
+    });
     prop_oneof![1 => Just(Ranked::EMPTY), 5 => able]
 }
 
@@ -232,14 +239,14 @@ impl<S: Plain> Pair<S> {
         Self { trie: Trie::new(1), entries: Vec::new(), rules }
     }
 
-    /// Changes both; `numbered` puts an account's number into its summary.
-    fn change(&mut self, change: Change<S>, numbered: fn(S, u32) -> S) {
+    /// Changes both; `numbered` puts an account's number and place into its summary.
+    fn change(&mut self, change: Change<S>, numbered: fn(S, u32, u32) -> S) {
         match change {
             Change::Set(entries) => {
                 let entry = |&(number, (place, summary)): &(u32, (u32, S))| Entry {
                     number,
                     place,
-                    summary: numbered(summary, number),
+                    summary: numbered(summary, number, place),
                 };
                 let entries: Vec<Entry<S>> = entries.iter().map(entry).collect();
                 let last = entries.last().map_or(0, |last| last.number);
@@ -352,7 +359,7 @@ impl<S: Plain> Pair<S> {
 
 fn check<S: Plain>(
     rules: S::Rules,
-    numbered: fn(S, u32) -> S,
+    numbered: fn(S, u32, u32) -> S,
     changes: Vec<(Change<S>, Question)>,
 ) -> Pair<S> {
     let mut pair = Pair::new(rules);
@@ -363,8 +370,8 @@ fn check<S: Plain>(
     pair
 }
 
-fn numbered(ranked: Ranked, number: u32) -> Ranked {
-    if ranked.tied > 0 { Ranked { first: number, ..ranked } } else { ranked }
+fn numbered(ranked: Ranked, number: u32, place: u32) -> Ranked {
+    if ranked.tied > 0 { Ranked { first: number, place, ..ranked } } else { ranked }
 }
 
 proptest! {
@@ -389,14 +396,14 @@ proptest! {
     fn sleepers_are_those_of_the_list(rules in rules(), changes in changes(sleeper)) {
         check(
             rules,
-            |it, number| Sleeper { ranked: numbered(it.ranked, number), ..it },
+            |it, number, place| Sleeper { ranked: numbered(it.ranked, number, place), ..it },
             changes,
         );
     }
 
     #[test]
     fn barred_accounts_are_those_of_the_list(changes in changes(barred)) {
-        check((), |it, _| it, changes);
+        check((), |it, _, _| it, changes);
     }
 }
 
