@@ -120,11 +120,11 @@ impl Index {
         // All that is joined rests on the order, and another one has touched all accounts.
         self.ties = view.order.ties;
         self.cooled = view.order.unit(Term::ModelCooldown);
-        let plain = plain(view.config);
-        self.look_at_all(touched, view.roster.is_all_touched(), &plain, view);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.due(view.now, &mut places);
-        self.look_at_all(&places, false, &plain, view);
+        places.retain(|&place| view.roster.touch(place) == Touch::None);
+        places.extend_from_slice(touched);
+        self.look_at_all(&places, view.roster.is_all_touched(), view);
         places.clear();
         self.places = places;
         self.wake(view.now);
@@ -138,13 +138,14 @@ impl Index {
     }
 
     /// Looks at accounts, and joins all anew if that is cheaper, or if it `must` be.
-    fn look_at_all(&mut self, places: &[u32], must: bool, plain: &Query<'_>, view: &View<'_>) {
+    fn look_at_all(&mut self, places: &[u32], must: bool, view: &View<'_>) {
         self.is_behind = must || places.len() >= MANY && places.len() > view.roster.len() / 4;
         if self.is_behind {
             self.groups.iter_mut().for_each(Group::fall_behind);
         }
+        let plain = plain(view.config);
         for &place in places {
-            self.look_at(place, plain, view);
+            self.look_at(place, &plain, view);
         }
         if std::mem::take(&mut self.is_behind) {
             let rules = self.rules();

@@ -118,7 +118,8 @@ pub(crate) fn settled(
     view: &View<'_>,
 ) -> u128 {
     let part = |term| merit_of(term, state, slot, query, view);
-    u128::from(state.fallback_only) * view.order.fallback_only
+    let reserve = if state.fallback_only { view.order.fallback_only } else { 0 };
+    reserve
         + part(Term::ModelCooldown)
         + part(Term::Tier)
         + part(Term::Trouble)
@@ -128,7 +129,7 @@ pub(crate) fn settled(
 }
 
 /// The rest of the key.
-#[inline]
+#[inline(always)]
 pub(crate) fn moving(
     state: &AccountState,
     slot: Slot,
@@ -136,7 +137,8 @@ pub(crate) fn moving(
     view: &View<'_>,
 ) -> RankKey {
     let part = |term| merit_of(term, state, slot, query, view);
-    let merit = u128::from(is_past_soft_limit(state, view)) * view.order.past_soft_limit
+    let soft = if is_past_soft_limit(state, view) { view.order.past_soft_limit } else { 0 };
+    let merit = soft
         + part(Term::InFlight)
         + part(Term::WeightedInFlight)
         + part(Term::Headroom);
