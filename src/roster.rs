@@ -98,6 +98,8 @@ impl Touched {
     #[cold]
     fn note_new(&mut self, index: u32) {
         self.marks.resize(index as usize + 1, false);
+        // Room for all, so that it is not asked for when all are touched at once.
+        self.places.reserve(self.marks.capacity() - self.places.len());
         self.note(index);
     }
 }
