@@ -115,6 +115,8 @@ impl Touched {
     #[cold]
     fn note_new(&mut self, index: u32, touch: Touch) {
         self.marks.resize(index as usize + 1, Touch::None);
+        // Room for all, so that it is not asked for when all are touched at once.
+        self.places.reserve(self.marks.capacity() - self.places.len());
         self.note(index, touch);
     }
 }

@@ -73,7 +73,14 @@ pub(super) struct Log<C> {
     base: C,
     /// The running total after the last entry.
     total: C,
+    /// When the last entry was, so that no answer has to look at entries that have all left.
+    newest: C,
 }
+
+/// How many entries a log has room for from the first one on. A log that grows from a handful
+/// leaves small pieces of memory behind, and with a log for each account that is many: an
+/// allocator may join them all at once, in the middle of some call that asks for a large piece.
+const FIRST_ROOM: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<C> {
@@ -92,14 +99,21 @@ impl<C: Count> Log<C> {
         }
         self.total = self.total.plus(amount);
         let at = C::of(now.as_millis());
+        let entry = Entry { at, total: self.total };
         match self.entries.back_mut() {
-            Some(last) if last.at == at => last.total = self.total,
-            _ => {
-                self.oldest = first;
-                self.entries.push_back(Entry { at, total: self.total });
-            }
+            Some(last) if last.at == at => *last = entry,
+            Some(_) => self.entries.push_back(entry),
+            None => self.add_first(entry, now),
         }
+        self.newest = at;
         true
+    }
+
+    #[inline(never)]
+    fn add_first(&mut self, entry: Entry<C>, now: Timestamp) {
+        self.oldest = now;
+        self.entries.reserve(FIRST_ROOM);
+        self.entries.push_back(entry);
     }
 
     #[inline]
@@ -125,7 +139,7 @@ impl<C: Count> Log<C> {
     /// Notes the time of the first entry, which is another one than before.
     fn find_oldest(&mut self) {
         if let Some(first) = self.entries.front() {
-            self.oldest = self.time(first);
+            self.oldest = self.time(first.at);
         }
     }
 
@@ -148,41 +162,53 @@ impl<C: Count> Log<C> {
         !self.is_empty() && self.oldest.is_over(span, now)
     }
 
+    /// Whether all entries have left the span when some have.
+    #[inline]
+    fn is_all_past(&self, span: Millis, now: Timestamp) -> bool {
+        self.time(self.newest).is_over(span, now)
+    }
+
     /// The sum when some entries have left the span.
     #[inline(never)]
     fn sum_inside(&self, span: Millis, now: Timestamp) -> u64 {
+        if self.is_all_past(span, now) {
+            return 0;
+        }
         self.total.past(self.total_before(self.left(span, now)))
     }
 
     /// The next exit when some entries have left the span.
     #[inline(never)]
     fn exit_inside(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
-        self.entries.get(self.left(span, now)).map(|entry| self.time(entry).plus(span))
+        if self.is_all_past(span, now) {
+            return None;
+        }
+        self.entries.get(self.left(span, now)).map(|entry| self.time(entry.at).plus(span))
     }
 
     /// How many entries have left the span when some have: mostly it is one.
     #[inline]
     fn left(&self, span: Millis, now: Timestamp) -> usize {
         match self.entries.get(1) {
-            Some(second) if self.time(second).is_over(span, now) => self.count_left(span, now),
+            Some(second) if self.time(second.at).is_over(span, now) => self.count_left(span, now),
             _ => 1,
         }
     }
 
     #[inline(never)]
     fn count_left(&self, span: Millis, now: Timestamp) -> usize {
-        self.entries.partition_point(|entry| self.time(entry).is_over(span, now))
+        self.entries.partition_point(|entry| self.time(entry.at).is_over(span, now))
     }
 
     #[inline(never)]
     pub(super) fn free_at(&self, span: Millis, allowed: u64) -> Timestamp {
         let blocks = |entry: &Entry<C>| self.total.past(entry.total) > allowed;
         let blocking = self.entries.partition_point(blocks);
-        self.entries.get(blocking).map_or(Timestamp::ZERO, |entry| self.time(entry).plus(span))
+        self.entries.get(blocking).map_or(Timestamp::ZERO, |entry| self.time(entry.at).plus(span))
     }
 
     pub(super) fn take_back(&mut self, amount: u64, at: Timestamp) -> bool {
-        let Ok(index) = self.entries.binary_search_by_key(&at, |entry| self.time(entry)) else {
+        let Ok(index) = self.entries.binary_search_by_key(&at, |entry| self.time(entry.at)) else {
             return false;
         };
         let held = self.entries[index].total.past(self.total_before(index));
@@ -196,6 +222,7 @@ impl<C: Count> Log<C> {
         if held == amount {
             self.entries.remove(index);
             self.find_oldest();
+            self.newest = self.entries.back().map_or(self.newest, |last| last.at);
         }
         true
     }
@@ -207,7 +234,7 @@ impl<C: Count> Log<C> {
     /// An entry's time and amount.
     pub(super) fn amount(&self, index: usize) -> (Timestamp, u64) {
         let entry = &self.entries[index];
-        (self.time(entry), entry.total.past(self.total_before(index)))
+        (self.time(entry.at), entry.total.past(self.total_before(index)))
     }
 
     /// The sum of all entries.
@@ -225,8 +252,10 @@ impl<C: Count> Log<C> {
         self.entries.is_empty()
     }
 
-    fn time(&self, entry: &Entry<C>) -> Timestamp {
-        let later = entry.at.past(C::of(self.oldest.as_millis()));
+    /// The instant of an entry that was at this count.
+    #[inline]
+    fn time(&self, at: C) -> Timestamp {
+        let later = at.past(C::of(self.oldest.as_millis()));
         self.oldest.plus(Millis::new(later))
     }
 
