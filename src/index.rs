@@ -56,6 +56,7 @@ use crate::select::rank::{self, RankKey, TieMask};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
+use crate::state::window::Reading;
 use crate::time::Timestamp;
 
 /// How many kinds are told apart. In a pool of more, accounts of the kinds that came last are
@@ -246,10 +247,11 @@ impl Index {
         };
         let Settled { merit, until } = leaf.settled;
         let is_settled = view.now < until && view.roster.touch(place) != Touch::All;
-        if !is_settled || !has_capacity(state, slot, plain, view) {
+        let reading = state.windows.read(view.now);
+        if !is_settled || !has_capacity(state, slot, reading, plain, view) {
             return None;
         }
-        let key = rank::moving(state, slot, plain, view).with(merit);
+        let key = rank::moving(state, slot, reading, plain, view).with(merit);
         debug_assert_eq!(key, rank::key(state, slot, plain, view), "the rest has not changed");
         debug_assert_eq!(eligible(state, slot, false, plain, view), Ok(()), "nothing else bars it");
         debug_assert_eq!(until, settled_until(state, view), "nothing else ends");
@@ -260,7 +262,7 @@ impl Index {
         if !self.is_behind {
             self.reorder(index as usize);
         }
-        self.deadlines.set(place, earlier(until, state.windows.next_exit(view.now)));
+        self.deadlines.set(place, moves_at(state, reading, until, view));
         Some(())
     }
 
@@ -276,7 +278,8 @@ impl Index {
     ) {
         let joins = self.sort_in(place, slot, state, view);
         let until = settled_until(state, view);
-        let mut deadline = earlier(until, state.windows.next_exit(view.now));
+        let reading = state.windows.read(view.now);
+        let mut deadline = moves_at(state, reading, until, view);
         let leaf = &mut self.leaves[place as usize];
         let Membership::Of(index) = leaf.group else {
             self.deadlines.set(place, deadline);
@@ -289,7 +292,7 @@ impl Index {
         let feeling = group.kind.feeling(view.config);
         let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
         let merit = rank::settled(state, slot, plain, view);
-        let key = rank::moving(state, slot, plain, view).with(merit);
+        let key = rank::moving(state, slot, reading, plain, view).with(merit);
         let ranked = Ranked::of(state, place, key, view.now);
         let serves = if base.is_none() { &ranked } else { &Ranked::EMPTY };
         if joins {
@@ -438,6 +441,19 @@ fn settled_until(state: &AccountState, view: &View<'_>) -> Timestamp {
         }
     }
     until
+}
+
+/// When time alone next changes the account's key, its kind or the tokens that it has left, given
+/// what its request windows say.
+#[inline]
+fn moves_at(
+    state: &AccountState,
+    reading: Reading,
+    settled_until: Timestamp,
+    view: &View<'_>,
+) -> Timestamp {
+    let until = earlier(settled_until, reading.next_exit);
+    earlier(until, state.windows.next_token_exit(view.now))
 }
 
 /// The earlier of an instant and another, if there is one.

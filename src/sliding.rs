@@ -107,13 +107,19 @@ impl SlidingSum {
     /// The sum over `(now − span, now]`.
     #[inline]
     pub(crate) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
-        either!(&self.0, log => log.sum(span, now))
+        self.read(span, now).0
     }
 
     /// When the next amount leaves the span.
     #[inline]
     pub(crate) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
-        either!(&self.0, log => log.next_exit(span, now))
+        self.read(span, now).1
+    }
+
+    /// The sum over `(now − span, now]`, and when the next amount leaves it.
+    #[inline]
+    pub(crate) fn read(&self, span: Millis, now: Timestamp) -> (u64, Option<Timestamp>) {
+        either!(&self.0, log => log.read(span, now))
     }
 
     /// When the sum will first be at most `allowed`, which it is not now.

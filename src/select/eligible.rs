@@ -9,6 +9,7 @@ use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::breaker::Phase;
 use crate::state::rare::Rare;
+use crate::state::window::Reading;
 use crate::state::{AccountState, Entitled};
 use crate::time::Timestamp;
 
@@ -25,22 +26,24 @@ pub(crate) fn eligible(
     verdict.standing(state, slot, bound, query, view);
     verdict.request(state, query);
     verdict.trouble(state, query, view);
+    verdict.firm(Reason::RateLimit, state.windows.request_lift(view.now));
     verdict.capacity(state, slot, query, view);
     verdict.0.map_or(Ok(()), Err)
 }
 
 /// Whether the account's limits leave room for the request: the part of the predicate that changes
-/// with its load and its windows.
+/// with its load and its windows, of which those for requests say `reading`.
 #[inline]
 pub(crate) fn has_capacity(
     state: &AccountState,
     slot: Slot,
+    reading: Reading,
     query: &Query<'_>,
     view: &View<'_>,
 ) -> bool {
     let mut verdict = Verdict::default();
     verdict.capacity(state, slot, query, view);
-    verdict.0.is_none()
+    reading.has_room && verdict.0.is_none()
 }
 
 /// The verdict on an account to which the caller is bound until then. One that outlasts the
@@ -137,10 +140,9 @@ impl Verdict {
         }
     }
 
-    /// What the limits leave.
+    /// What the limits leave, but for those of requests.
     #[inline]
     fn capacity(&mut self, state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) {
-        self.firm(Reason::RateLimit, state.windows.request_lift(view.now));
         self.firm(Reason::TokenLimit, state.windows.token_lift(query.cost, view.now));
         match state.max_in_flight {
             Some(0) => self.firm(Reason::InFlight, Lift::Never),

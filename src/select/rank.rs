@@ -9,7 +9,7 @@ use crate::select::query::{Query, View};
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
-use crate::state::window::FULL_HEADROOM;
+use crate::state::window::{FULL_HEADROOM, Reading};
 use crate::time::Timestamp;
 
 /// An account's place in the order. Its comparison is the only order there is, and its equality,
@@ -107,7 +107,8 @@ impl Order {
 
 /// The key of an account for a request.
 pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> RankKey {
-    moving(state, slot, query, view).with(settled(state, slot, query, view))
+    let reading = state.windows.read(view.now);
+    moving(state, slot, reading, query, view).with(settled(state, slot, query, view))
 }
 
 /// The part of the merit that stays when requests start, end or leave their window.
@@ -128,11 +129,12 @@ pub(crate) fn settled(
         + part(Term::QuotaReset)
 }
 
-/// The rest of the key.
+/// The rest of the key of an account whose request windows say `reading`.
 #[inline(always)]
 pub(crate) fn moving(
     state: &AccountState,
     slot: Slot,
+    reading: Reading,
     query: &Query<'_>,
     view: &View<'_>,
 ) -> RankKey {
@@ -141,7 +143,7 @@ pub(crate) fn moving(
     let merit = soft
         + part(Term::InFlight)
         + part(Term::WeightedInFlight)
-        + part(Term::Headroom);
+        + scaled(Term::Headroom, headroom_missing(reading, view), view);
     RankKey { merit, recency: if view.order.has_recency { recency(state, view) } else { 0 } }
 }
 
@@ -154,12 +156,15 @@ fn merit_of(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> u128 {
-    let unit = view.order.unit(term);
-    if unit == 0 {
-        return 0;
-    }
+    let counts = view.order.unit(term) > 0;
+    if counts { scaled(term, weigh(term, state, slot, query, view), view) } else { 0 }
+}
+
+/// What a term of that value adds to the merit.
+#[inline(always)]
+fn scaled(term: Term, value: u64, view: &View<'_>) -> u128 {
     let most = (1 << bits(term)) - 1;
-    u128::from(weigh(term, state, slot, query, view).min(most)) * unit
+    u128::from(value.min(most)) * view.order.unit(term)
 }
 
 /// Whether a term of trouble would be zero.
@@ -218,7 +223,7 @@ pub(crate) fn weigh(
         Term::InFlight => in_flight_steps(state, slot, view),
         Term::Trouble => trouble(state, query, view),
         Term::Quota => quota_steps_missing(state, view),
-        Term::Headroom => FULL_HEADROOM - coarse_headroom(state, view),
+        Term::Headroom => headroom_missing(state.windows.read(view.now), view),
         Term::Recency => recency(state, view),
         Term::WeightedInFlight => weighted_in_flight(state, slot, view),
         Term::BoundCallers => view.bound(state, slot).into(),
@@ -316,12 +321,13 @@ fn steps_missing(percent: f64, policy: &QuotaPolicy) -> u64 {
 }
 
 #[inline]
-fn coarse_headroom(state: &AccountState, view: &View<'_>) -> u64 {
-    let free = state.windows.headroom(view.now);
-    match view.config.rank.ties {
+fn headroom_missing(reading: Reading, view: &View<'_>) -> u64 {
+    let free = reading.headroom;
+    let coarse = match view.config.rank.ties {
         Ties::Exact => free,
         Ties::Health { headroom_steps, .. } => (free * u64::from(headroom_steps)) >> 32,
-    }
+    };
+    FULL_HEADROOM - coarse
 }
 
 #[inline]
@@ -335,7 +341,7 @@ fn is_past_soft_limit(state: &AccountState, view: &View<'_>) -> bool {
 #[inline(never)]
 fn uses_rate(state: &AccountState, percent: f64, now: Timestamp) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "the fraction has 33 bits")]
-    let free = state.windows.headroom(now) as f64 / FULL_HEADROOM as f64;
+    let free = state.windows.read(now).headroom as f64 / FULL_HEADROOM as f64;
     (1.0 - free) * 100.0 >= percent
 }
 

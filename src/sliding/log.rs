@@ -143,17 +143,13 @@ impl<C: Count> Log<C> {
         }
     }
 
+    /// The sum over the span, and when the next entry leaves it.
     #[inline]
-    pub(super) fn sum(&self, span: Millis, now: Timestamp) -> u64 {
-        if self.is_past(span, now) { self.sum_inside(span, now) } else { self.all() }
-    }
-
-    #[inline]
-    pub(super) fn next_exit(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn read(&self, span: Millis, now: Timestamp) -> (u64, Option<Timestamp>) {
         if self.is_past(span, now) {
-            return self.exit_inside(span, now);
+            return self.read_inside(span, now);
         }
-        (!self.is_empty()).then(|| self.oldest.plus(span))
+        (self.all(), (!self.is_empty()).then(|| self.oldest.plus(span)))
     }
 
     /// Whether an entry has left the span.
@@ -168,22 +164,15 @@ impl<C: Count> Log<C> {
         self.time(self.newest).is_over(span, now)
     }
 
-    /// The sum when some entries have left the span.
+    /// The same when some entries have left the span.
     #[inline(never)]
-    fn sum_inside(&self, span: Millis, now: Timestamp) -> u64 {
+    fn read_inside(&self, span: Millis, now: Timestamp) -> (u64, Option<Timestamp>) {
         if self.is_all_past(span, now) {
-            return 0;
+            return (0, None);
         }
-        self.total.past(self.total_before(self.left(span, now)))
-    }
-
-    /// The next exit when some entries have left the span.
-    #[inline(never)]
-    fn exit_inside(&self, span: Millis, now: Timestamp) -> Option<Timestamp> {
-        if self.is_all_past(span, now) {
-            return None;
-        }
-        self.entries.get(self.left(span, now)).map(|entry| self.time(entry.at).plus(span))
+        let left = self.left(span, now);
+        let next = self.entries.get(left).map(|entry| self.time(entry.at).plus(span));
+        (self.total.past(self.total_before(left)), next)
     }
 
     /// How many entries have left the span when some have: mostly it is one.

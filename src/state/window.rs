@@ -8,7 +8,7 @@ use crate::sliding::SlidingSum;
 use crate::state::rare::Rare;
 use crate::time::{Millis, Timestamp, earliest};
 
-/// The full fraction of [`Windows::headroom`]: an unused or unlimited account.
+/// The full fraction of [`Reading::headroom`]: an unused or unlimited account.
 pub(crate) const FULL_HEADROOM: u64 = 1 << 32;
 
 /// What one lease took: only what was counted can be given back.
@@ -17,6 +17,42 @@ pub(crate) struct Taken {
     at: Timestamp,
     request: bool,
     tokens: u64,
+}
+
+/// What the request windows say at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reading {
+    /// Whether each has room for one more request.
+    pub(crate) has_room: bool,
+    /// The free fraction of the tightest, in units of 2⁻³², exact for limits up to 65 536.
+    pub(crate) headroom: u64,
+    /// When the next request leaves one.
+    pub(crate) next_exit: Option<Timestamp>,
+}
+
+impl Reading {
+    /// What one limit says.
+    #[inline]
+    fn of(limit: RateLimit, log: &SlidingSum, now: Timestamp) -> Self {
+        let (used, next_exit) = log.read(limit.per, now);
+        Self {
+            has_room: has_room(limit, used, 1),
+            headroom: share(limit.limit.saturating_sub(used), limit.limit),
+            next_exit,
+        }
+    }
+
+    /// What two limits say.
+    fn and(self, other: Self) -> Self {
+        Self {
+            has_room: self.has_room && other.has_room,
+            headroom: self.headroom.min(other.headroom),
+            next_exit: earliest(self.next_exit, other.next_exit),
+        }
+    }
+
+    /// What no limit says.
+    const UNLIMITED: Self = Self { has_room: true, headroom: FULL_HEADROOM, next_exit: None };
 }
 
 /// What an account took from its rate limits. One log serves all request windows, so that
@@ -103,6 +139,13 @@ impl Windows {
         self.tokens.change(|taken| taken.log = tokens);
     }
 
+    /// What the request windows say now.
+    #[inline]
+    pub(crate) fn read(&self, now: Timestamp) -> Reading {
+        let reading = self.limits.join(|it| Reading::of(it, &self.requests, now), Reading::and);
+        reading.unwrap_or(Reading::UNLIMITED)
+    }
+
     /// What lifts the request windows: free when each has room for one more.
     #[inline]
     pub(crate) fn request_lift(&self, now: Timestamp) -> Lift {
@@ -117,16 +160,6 @@ impl Windows {
         self.token_window().map_or(Lift::Free, |(limit, log)| lift(limit, log, cost.max(1), now))
     }
 
-    /// The free fraction of the tightest request window, in units of 2⁻³², exact for limits up to
-    /// 65 536.
-    pub(crate) fn headroom(&self, now: Timestamp) -> u64 {
-        let free = |window: RateLimit| {
-            let used = self.requests.sum(window.per, now).min(window.limit);
-            share(window.limit - used, window.limit)
-        };
-        self.limits.join(free, Ord::min).unwrap_or(FULL_HEADROOM)
-    }
-
     /// The tokens that a request may be charged; `u64::MAX` without a limit.
     #[inline]
     pub(crate) fn tokens_left(&self, now: Timestamp) -> u64 {
@@ -134,12 +167,10 @@ impl Windows {
         self.token_usage(now).map_or(u64::MAX, left)
     }
 
-    /// When the next request or token leaves a window.
+    /// When the next token leaves its window.
     #[inline]
-    pub(crate) fn next_exit(&self, now: Timestamp) -> Option<Timestamp> {
-        let request = self.limits.join(|limit| self.requests.next_exit(limit.per, now), earliest);
-        let token = self.token_window().and_then(|(limit, log)| log.next_exit(limit.per, now));
-        earliest(request.flatten(), token)
+    pub(crate) fn next_token_exit(&self, now: Timestamp) -> Option<Timestamp> {
+        self.token_window().and_then(|(limit, log)| log.next_exit(limit.per, now))
     }
 
     /// Takes one request and `cost` tokens; says what was counted.
@@ -203,14 +234,18 @@ impl Windows {
 
 #[inline]
 fn lift(limit: RateLimit, log: &SlidingSum, amount: u64, now: Timestamp) -> Lift {
-    let Some(allowed) = limit.limit.checked_sub(amount) else {
-        return Lift::Never;
-    };
-    if log.sum(limit.per, now) <= allowed {
-        Lift::Free
-    } else {
-        Lift::At(log.free_at(limit.per, allowed))
+    let used = log.sum(limit.per, now);
+    if has_room(limit, used, amount) {
+        return Lift::Free;
     }
+    let allowed = limit.limit.checked_sub(amount);
+    allowed.map_or(Lift::Never, |allowed| Lift::At(log.free_at(limit.per, allowed)))
+}
+
+/// Whether a limit of which so much is used has room for an amount.
+#[inline]
+fn has_room(limit: RateLimit, used: u64, amount: u64) -> bool {
+    limit.limit.checked_sub(amount).is_some_and(|allowed| used <= allowed)
 }
 
 #[inline]
