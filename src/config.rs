@@ -17,6 +17,7 @@ pub use self::quota::QuotaPolicy;
 pub use self::rank::{Ranking, Recency, Shard, SoftLimits, Term, Ties};
 pub(crate) use self::sticky::MAX_TRAIL;
 pub use self::sticky::{BindAt, BindingLimit, Order, Refresh, Stickiness, StickyMode};
+use crate::roster::Touch;
 use crate::time::Millis;
 
 /// The scheduler's policy.
@@ -119,10 +120,10 @@ impl Config {
         }
     }
 
-    /// Whether every account stands as before when `next` replaces this policy: nothing is
-    /// different that eligibility, the order or the counts of bindings rest on. What is listed here
-    /// is read anew by each request or outcome that it concerns; all else counts as different.
-    pub(crate) fn judges_like(&self, next: &Self) -> bool {
+    /// What changes about every account when `next` replaces this policy. What is listed here is
+    /// read anew by each request or outcome that it concerns; eligibility, the order or the counts
+    /// of bindings rest on all else.
+    pub(crate) fn touches(&self, next: &Self) -> Touch {
         let sticky = &self.sticky;
         let mut next = next.clone();
         next.cooldown = self.cooldown.clone();
@@ -141,7 +142,12 @@ impl Config {
         next.sticky.bind_by_caller_only = sticky.bind_by_caller_only;
         next.sticky.queue_on_pin = sticky.queue_on_pin;
         next.sticky.max_waiters = sticky.max_waiters;
-        next == *self
+        if next == *self {
+            return Touch::None;
+        }
+        next.rank = self.rank.clone();
+        next.soft = self.soft.clone();
+        if next == *self { Touch::Order } else { Touch::All }
     }
 
     /// Checks the numbers.

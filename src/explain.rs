@@ -107,7 +107,7 @@ pub(crate) fn explain(query: &Query<'_>, view: &View<'_>) -> Explanation {
     let best = keys.map(|(slot, state)| rank::key(state, slot, query, view)).min();
     let accounts = view.roster.iter().map(|(slot, state)| {
         let key = rank::key(state, slot, query, view);
-        let equal = best.is_some_and(|best| view.order.ties.equates(best, key));
+        let equal = best.is_some_and(|best| view.layout.ties.equates(best, key));
         let trail = place(slot);
         ExplainedAccount {
             account: state.id.clone(),

@@ -119,8 +119,8 @@ impl Index {
             }
         }
         // All that is joined rests on the order, and another one has touched all accounts.
-        self.ties = view.order.ties;
-        self.cooled = view.order.unit(Term::ModelCooldown);
+        self.ties = view.layout.ties;
+        self.cooled = view.layout.unit(Term::ModelCooldown);
         let mut places = std::mem::take(&mut self.places);
         self.deadlines.due(view.now, &mut places);
         places.retain(|&place| view.roster.touch(place) == Touch::None);
@@ -241,24 +241,29 @@ impl Index {
         plain: &Query<'_>,
         view: &View<'_>,
     ) -> Option<()> {
-        let leaf = self.leaves.get(place as usize)?;
+        let leaf = self.leaves.get_mut(place as usize)?;
         let Membership::Of(index) = leaf.group else {
             return None;
         };
-        let Settled { merit, until } = leaf.settled;
-        let is_settled = view.now < until && view.roster.touch(place) != Touch::All;
+        let until = leaf.settled.until;
+        let touch = view.roster.touch(place);
         let reading = state.windows.read(view.now);
+        let is_settled = view.now < until && touch != Touch::All;
         if !is_settled || !has_capacity(state, slot, reading, plain, view) {
             return None;
         }
-        let key = rank::moving(state, slot, reading, plain, view).with(merit);
+        if touch == Touch::Order {
+            leaf.settled.merit = rank::settled(state, slot, plain, view);
+        }
+        let bottom = leaf.bottom;
+        let key = rank::moving(state, slot, reading, plain, view).with(leaf.settled.merit);
         debug_assert_eq!(key, rank::key(state, slot, plain, view), "the rest has not changed");
         debug_assert_eq!(eligible(state, slot, false, plain, view), Ok(()), "nothing else bars it");
         debug_assert_eq!(until, settled_until(state, view), "nothing else ends");
         let rules = self.rules();
         let group = &mut self.groups[index as usize];
         let ranked = Ranked::of(state, place, key, view.now);
-        group.ranked.set_in(leaf.bottom, state.number, &ranked, rules);
+        group.ranked.set_in(bottom, state.number, &ranked, rules);
         if !self.is_behind {
             self.reorder(index as usize);
         }

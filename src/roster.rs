@@ -80,6 +80,8 @@ pub(crate) enum Touch {
     /// What the start and the end of a request change while the breaker rests: its load and its
     /// windows, as far as an answer depends on it.
     Load,
+    /// The order of preference in which it stands, and the former.
+    Order,
     /// Anything.
     All,
 }
@@ -233,15 +235,15 @@ impl Roster {
 
     /// Changes every account.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut AccountState)) {
-        self.touch_all();
+        self.touch_all(Touch::All);
         self.places.iter_mut().filter_map(|place| place.state.as_mut()).for_each(change);
     }
 
     /// Counts all accounts as touched.
-    pub(crate) fn touch_all(&mut self) {
+    pub(crate) fn touch_all(&mut self, touch: Touch) {
         self.touched.all = true;
         for &place in &self.order {
-            self.touched.note(place, Touch::All);
+            self.touched.note(place, touch);
         }
     }
 

@@ -29,10 +29,10 @@ use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::Request;
-use crate::roster::{Departed, Roster};
+use crate::roster::{Departed, Roster, Touch};
 use crate::select::decision::{Affair, Choice, Decision, Fate, Sighting};
 use crate::select::query::{Query, View};
-use crate::select::rank::Order;
+use crate::select::rank::Layout;
 use crate::select::{decide, decide_for, decide_unranked};
 use crate::slot::Slot;
 use crate::stats::Stats;
@@ -74,8 +74,8 @@ const MAX_TOUCHED: usize = 1_024;
 #[derive(Clone, PartialEq)]
 pub struct Scheduler {
     config: Config,
-    /// The order of preference that the configuration asks for.
-    order: Order,
+    /// The order of preference that the configuration asks for, laid out.
+    layout: Layout,
     names: Names,
     roster: Roster,
     index: Index,
@@ -130,7 +130,7 @@ impl Scheduler {
         let mut names = Names::default();
         names.set_models(&config.aliases, &config.unmetered);
         Ok(Self {
-            order: Order::under(&config.rank),
+            layout: Layout::under(&config.rank),
             config,
             names,
             roster: Roster::default(),
@@ -168,12 +168,14 @@ impl Scheduler {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
-        let stands = self.config.judges_like(&config);
-        self.order = Order::under(&config.rank);
+        let touch = self.config.touches(&config);
+        self.layout = Layout::under(&config.rank);
         self.config = config;
         self.quiet = Quiet::UNKNOWN;
-        if !stands {
-            self.recount_bindings();
+        match touch {
+            Touch::None => {}
+            Touch::Load | Touch::Order => self.roster.touch_all(touch),
+            Touch::All => self.recount_bindings(),
         }
         Ok(())
     }
@@ -270,9 +272,9 @@ impl Scheduler {
     #[inline(never)]
     fn refresh_index(&mut self, now: Timestamp) {
         if !self.index.is_current(&self.roster, now) {
-            let Self { config, order, roster, leases, bindings, quiet, .. } = self;
+            let Self { config, layout, roster, leases, bindings, quiet, .. } = self;
             let until = quiet.until;
-            self.index.refresh(&View::new(config, order, roster, leases, bindings, until, now));
+            self.index.refresh(&View::new(config, layout, roster, leases, bindings, until, now));
             self.roster.forget_touched();
         }
     }
@@ -288,11 +290,11 @@ impl Scheduler {
     /// The same without the index.
     #[inline]
     fn view_alone(&self, now: Timestamp) -> View<'_> {
-        let Self { config, order, roster, leases, bindings, quiet, .. } = self;
+        let Self { config, layout, roster, leases, bindings, quiet, .. } = self;
         View {
             origin: self.origin,
             next_sequence: self.next_sequence,
-            ..View::new(config, order, roster, leases, bindings, quiet.until, now)
+            ..View::new(config, layout, roster, leases, bindings, quiet.until, now)
         }
     }
 
@@ -378,7 +380,8 @@ impl Scheduler {
         self.turn += 1;
         self.stats.selected.add(path);
 
-        let state = self.roster.serving_mut(slot).expect("a decision chooses an account of the roster");
+        let state =
+            self.roster.serving_mut(slot).expect("a decision chooses an account of the roster");
         let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());

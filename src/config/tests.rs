@@ -1,6 +1,10 @@
 //! Which differences between configurations leave every account as it stands.
 
-use super::{Backoff, BindAt, BindingLimit, Config, Degraded, Order, Refresh, StickyMode, Term};
+use super::{
+    Backoff, BindAt, BindingLimit, Config, Degraded, Order, Recency, Refresh, Shard, StickyMode,
+    Term, Ties,
+};
+use crate::roster::Touch;
 use crate::time::Millis;
 
 type Change = (&'static str, fn(&mut Config));
@@ -25,7 +29,16 @@ const READ_ANEW: &[Change] = &[
     ("sticky.max_waiters", |it| it.sticky.max_waiters = 7),
 ];
 
-/// What eligibility, the order and the counts of bindings rest on.
+/// What the order alone rests on.
+const RANKED_BY: &[Change] = &[
+    ("rank.terms", |it| it.rank.terms = vec![Term::Tier]),
+    ("rank.ties", |it| it.rank.ties = Ties::Health { headroom_steps: 7, in_flight_slack: 7 }),
+    ("rank.shard", |it| it.rank.shard = Shard::Off),
+    ("rank.recency", |it| it.rank.recency = Recency::Millisecond),
+    ("soft", |it| it.soft.rate_used_percent = Some(7.0)),
+];
+
+/// What eligibility and the counts of bindings rest on, or all of them.
 const RESTED_ON: &[Change] = &[
     ("sticky.mode", |it| it.sticky.mode = StickyMode::Off),
     ("sticky.capacity", |it| it.sticky.capacity = 7),
@@ -33,8 +46,6 @@ const RESTED_ON: &[Change] = &[
     ("sticky.binding_limit", |it| {
         it.sticky.binding_limit = Some(BindingLimit { callers: 7, refuse: true });
     }),
-    ("rank.terms", |it| it.rank.terms = vec![Term::Tier]),
-    ("soft", |it| it.soft.rate_used_percent = Some(7.0)),
     ("breaker", |it| it.breaker.threshold = Some(7)),
     ("health", |it| it.health.error = 7),
     ("quota", |it| it.quota.unknown_percent = 7.0),
@@ -43,24 +54,36 @@ const RESTED_ON: &[Change] = &[
     ("unmetered", |it| it.unmetered.extend(["name".into()])),
 ];
 
-fn judges_like_the_default(change: fn(&mut Config)) -> bool {
+fn touched_by(change: fn(&mut Config)) -> Touch {
     let before = Config::default();
     let mut next = before.clone();
     change(&mut next);
     assert_ne!(next, before, "a change");
-    before.judges_like(&next)
+    before.touches(&next)
 }
 
 #[test]
 fn what_is_read_anew_leaves_accounts_as_they_stand() {
     for &(name, change) in READ_ANEW {
-        assert!(judges_like_the_default(change), "{name}");
+        assert_eq!(touched_by(change), Touch::None, "{name}");
     }
 }
 
 #[test]
-fn what_accounts_are_judged_by_does_not() {
-    for &(name, change) in RESTED_ON {
-        assert!(!judges_like_the_default(change), "{name}");
+fn what_accounts_are_ranked_by_touches_their_order() {
+    for &(name, change) in RANKED_BY {
+        assert_eq!(touched_by(change), Touch::Order, "{name}");
     }
+}
+
+#[test]
+fn what_accounts_are_judged_by_touches_all_of_them() {
+    for &(name, change) in RESTED_ON {
+        assert_eq!(touched_by(change), Touch::All, "{name}");
+    }
+    let both = |it: &mut Config| {
+        it.rank.terms = vec![Term::Tier];
+        it.degraded = Degraded::Off;
+    };
+    assert_eq!(touched_by(both), Touch::All, "an order besides");
 }

@@ -9,7 +9,7 @@ use crate::refusal::{Dimension, Reason};
 use crate::request::{Affinity, Caller};
 use crate::select::eligible::excluded_by_name;
 use crate::select::query::{Query, View};
-use crate::select::rank::{self, Order, RankKey};
+use crate::select::rank::{self, Layout, RankKey};
 use crate::slot::Slot;
 use crate::state::cooldown::Target;
 use crate::state::rare::Rare;
@@ -211,7 +211,7 @@ impl Kind {
 
     /// The key that an account of this kind has for a request, from the one that it has for the
     /// plain one.
-    pub(crate) fn key(&self, plain: RankKey, query: &Query<'_>, order: &Order) -> RankKey {
+    pub(crate) fn key(&self, plain: RankKey, query: &Query<'_>, layout: &Layout) -> RankKey {
         if !self.has_conditions() {
             return plain;
         }
@@ -233,10 +233,10 @@ impl Kind {
         }
         let mut key = plain;
         if !unnamed {
-            key = self.least(plain, order.unit(Term::ModelCooldown));
+            key = self.least(plain, layout.unit(Term::ModelCooldown));
         }
         if past_cap && self.calm {
-            key.merit += order.unit(Term::Trouble);
+            key.merit += layout.unit(Term::Trouble);
         }
         key
     }

@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
         if whole.tied == 0 {
             return Some(());
         }
-        let key = group.kind.key(whole.key, self.query, self.view.order);
+        let key = group.kind.key(whole.key, self.query, self.view.layout);
         if ties.precedes(self.best.key, key) || !self.serves(group) {
             return Some(());
         }

@@ -25,7 +25,7 @@ pub(crate) struct Pass<'a> {
 impl<'a> Pass<'a> {
     /// Passes over the accounts.
     pub(crate) fn new(query: &'a Query<'a>, view: &'a View<'a>) -> Self {
-        let ties = view.order.ties;
+        let ties = view.layout.ties;
         let mut pass = Self { query, view, ties, best: Ranked::EMPTY };
         let mut best = Ranked::EMPTY;
         for (slot, state) in pass.eligible() {

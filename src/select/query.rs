@@ -8,7 +8,7 @@ use crate::names::{NameId, Named, Names};
 use crate::refusal::{Dimension, Lift, WaitTicket};
 use crate::request::{Affinity, Caller, Request};
 use crate::roster::Roster;
-use crate::select::rank::Order;
+use crate::select::rank::Layout;
 use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::{Block, Target};
@@ -98,8 +98,8 @@ impl<'a> Query<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) config: &'a Config,
-    /// The configured order of preference.
-    pub(crate) order: &'a Order,
+    /// The configured order of preference, laid out.
+    pub(crate) layout: &'a Layout,
     pub(crate) roster: &'a Roster,
     pub(crate) leases: &'a Leases,
     pub(crate) bindings: &'a Bindings,
@@ -120,7 +120,7 @@ impl<'a> View<'a> {
     /// What there is at `now`, for one who asks for no ticket.
     pub(crate) fn new(
         config: &'a Config,
-        order: &'a Order,
+        layout: &'a Layout,
         roster: &'a Roster,
         leases: &'a Leases,
         bindings: &'a Bindings,
@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         let (origin, next_sequence) = (0, 0);
         Self {
             config,
-            order,
+            layout,
             roster,
             leases,
             bindings,

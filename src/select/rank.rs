@@ -67,7 +67,7 @@ impl TieMask {
 
 /// The configured order, laid out: what each term adds to the merit.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Order {
+pub(crate) struct Layout {
     /// By term: what one more in it adds; 0 when the order does not look at it.
     units: [u128; TERMS],
     /// What goes before all terms.
@@ -80,7 +80,7 @@ pub(crate) struct Order {
 /// How many terms there are.
 const TERMS: usize = 10;
 
-impl Order {
+impl Layout {
     /// The layout of a valid order of preference.
     pub(crate) fn under(ranking: &Ranking) -> Self {
         let mut units = [0; TERMS];
@@ -119,7 +119,7 @@ pub(crate) fn settled(
     view: &View<'_>,
 ) -> u128 {
     let part = |term| merit_of(term, state, slot, query, view);
-    let reserve = if state.fallback_only { view.order.fallback_only } else { 0 };
+    let reserve = if state.fallback_only { view.layout.fallback_only } else { 0 };
     reserve
         + part(Term::ModelCooldown)
         + part(Term::Tier)
@@ -139,12 +139,12 @@ pub(crate) fn moving(
     view: &View<'_>,
 ) -> RankKey {
     let part = |term| merit_of(term, state, slot, query, view);
-    let soft = if is_past_soft_limit(state, view) { view.order.past_soft_limit } else { 0 };
+    let soft = if is_past_soft_limit(state, view) { view.layout.past_soft_limit } else { 0 };
     let merit = soft
         + part(Term::InFlight)
         + part(Term::WeightedInFlight)
         + scaled(Term::Headroom, headroom_missing(reading, view), view);
-    RankKey { merit, recency: if view.order.has_recency { recency(state, view) } else { 0 } }
+    RankKey { merit, recency: if view.layout.has_recency { recency(state, view) } else { 0 } }
 }
 
 /// What a term adds to the merit.
@@ -156,7 +156,7 @@ fn merit_of(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> u128 {
-    let counts = view.order.unit(term) > 0;
+    let counts = view.layout.unit(term) > 0;
     if counts { scaled(term, weigh(term, state, slot, query, view), view) } else { 0 }
 }
 
@@ -164,7 +164,7 @@ fn merit_of(
 #[inline(always)]
 fn scaled(term: Term, value: u64, view: &View<'_>) -> u128 {
     let most = (1 << bits(term)) - 1;
-    u128::from(value.min(most)) * view.order.unit(term)
+    u128::from(value.min(most)) * view.layout.unit(term)
 }
 
 /// Whether a term of trouble would be zero.
