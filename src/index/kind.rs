@@ -138,10 +138,12 @@ impl Kind {
     }
 
     /// Which of the conditions a request feels.
+    #[inline]
     pub(crate) fn felt(&self, query: &Query<'_>, config: &Config) -> Felt {
-        if !self.has_conditions() {
-            return Felt::None;
-        }
+        if self.has_conditions() { self.felt_of_some(query, config) } else { Felt::None }
+    }
+
+    fn felt_of_some(&self, query: &Query<'_>, config: &Config) -> Felt {
         let (mut felt, mut all) = (false, true);
         for condition in &self.conditions {
             let feels = match *condition {
@@ -211,10 +213,12 @@ impl Kind {
 
     /// The key that an account of this kind has for a request, from the one that it has for the
     /// plain one.
+    #[inline]
     pub(crate) fn key(&self, plain: RankKey, query: &Query<'_>, layout: &Layout) -> RankKey {
-        if !self.has_conditions() {
-            return plain;
-        }
+        if self.has_conditions() { self.key_under_some(plain, query, layout) } else { plain }
+    }
+
+    fn key_under_some(&self, plain: RankKey, query: &Query<'_>, layout: &Layout) -> RankKey {
         let (mut unnamed, mut past_cap) = (false, false);
         for condition in &self.conditions {
             match *condition {

@@ -97,6 +97,7 @@ impl<'a> Search<'a> {
     }
 
     /// Searches the index; `None` where it has no answer.
+    #[inline(always)]
     pub(crate) fn run(&mut self) -> Option<()> {
         let vacates = self.view.vacated.is_some() && counts_bindings(self.view.config);
         if self.index.loose > 0 || vacates {
@@ -112,6 +113,7 @@ impl<'a> Search<'a> {
     }
 
     /// Finds the excluded accounts that the summaries take for eligible.
+    #[inline(never)]
     fn rule_out_excluded(&mut self) -> Option<()> {
         for id in self.query.excluded {
             if let Some(slot) = self.view.roster.find(id.as_str())
@@ -126,6 +128,7 @@ impl<'a> Search<'a> {
     }
 
     /// Finds the accounts that the summaries take for eligible and whose tokens are not enough.
+    #[inline(never)]
     fn rule_out_short(&mut self) -> Option<()> {
         let is_short = |summary: &Ranked| summary.tokens < self.query.cost;
         let none = Except { numbers: &[], at: self.view.now };
@@ -168,7 +171,7 @@ impl<'a> Search<'a> {
     }
 
     /// Compares the best of a part with the best so far.
-    #[inline]
+    #[inline(always)]
     fn compare(&mut self, part: (u32, bool), group: &Group, whole: &Ranked) -> Option<()> {
         let ties = self.index.ties;
         if whole.tied == 0 {
@@ -201,6 +204,7 @@ impl<'a> Search<'a> {
         Except { numbers: self.ruled_out.of(group), at: self.view.now }
     }
 
+    #[inline]
     fn serves(&self, group: &Group) -> bool {
         group.kind.excludes(self.query).is_none()
             && group.kind.felt(self.query, self.view.config) == Felt::None

@@ -32,7 +32,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// What one limit says.
-    #[inline]
+    #[inline(always)]
     fn of(limit: RateLimit, log: &SlidingSum, now: Timestamp) -> Self {
         let (used, next_exit) = log.read(limit.per, now);
         Self {
@@ -90,7 +90,7 @@ impl Limits {
     }
 
     /// What `value` makes of each limit, joined by `pick`; `None` without limits.
-    #[inline]
+    #[inline(always)]
     fn join<T>(&self, value: impl Fn(RateLimit) -> T, pick: impl Fn(T, T) -> T) -> Option<T> {
         let first = value(self.first?);
         match self.others.get() {
@@ -140,7 +140,7 @@ impl Windows {
     }
 
     /// What the request windows say now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self, now: Timestamp) -> Reading {
         let reading = self.limits.join(|it| Reading::of(it, &self.requests, now), Reading::and);
         reading.unwrap_or(Reading::UNLIMITED)
