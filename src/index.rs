@@ -346,13 +346,15 @@ impl Index {
         self.token_limited += usize::from(token_limited);
     }
 
-    /// Forgets the account of a place that is no longer there.
+    /// Forgets the account of a place that is no longer there. Another one may have come in its
+    /// place, and with its number if it was the last.
     fn let_go(&mut self, place: u32, roster: &Roster) {
         let Some(leaf) = self.leaves.get(place as usize) else {
             return;
         };
-        let number = roster.at(place).map(|(_, state)| state.number);
-        if leaf.group != Membership::Vacant && number != Some(leaf.number) {
+        let known = (leaf.number, self.hashes[place as usize]);
+        let now = roster.at(place).map(|(_, state)| (state.number, state.hash));
+        if leaf.group != Membership::Vacant && now != Some(known) {
             self.forget(place);
         }
     }

@@ -159,20 +159,30 @@ fn c133_equal_instances_decide_equally() {
     }
 }
 
-/// What an instance of its own history chooses for a new caller.
-fn places(accounts: &[&str], history: &[&str]) -> Vec<String> {
+/// An instance whose unused and used accounts are all equally good.
+fn tied(accounts: &[&str]) -> Scenario {
     let mut config = conventions();
     config.rank.shard = Shard::Rendezvous;
     config.rank.ties = Ties::Health { headroom_steps: 4, in_flight_slack: 0 };
-    let mut s = Scenario::with(config, accounts);
-    for (t, caller) in (0..).zip(history) {
-        s.turn(t * 10, &by(caller));
-    }
+    Scenario::with(config, accounts)
+}
+
+/// What an instance chooses for new callers.
+fn new_places(s: &Scenario) -> Vec<String> {
     let place = |index: u32| {
         let preview = s.scheduler.preview(&by(&format!("new-{index}")).request(), at(10_000));
         preview.unwrap().account.to_string()
     };
     (0..200).map(place).collect()
+}
+
+/// What an instance of its own history chooses for a new caller.
+fn places(accounts: &[&str], history: &[&str]) -> Vec<String> {
+    let mut s = tied(accounts);
+    for (t, caller) in (0..).zip(history) {
+        s.turn(t * 10, &by(caller));
+    }
+    new_places(&s)
 }
 
 #[test]
@@ -189,6 +199,17 @@ fn c133_sibling_the_order_of_insertion_does_not_matter() {
     let here = places(&["A", "B", "C", "D"], &[]);
     let there = places(&["D", "B", "A", "C"], &["u1"]);
     assert_eq!(here, there);
+}
+
+#[test]
+fn c133_sibling_an_account_that_took_the_place_of_the_last_has_its_own_callers() {
+    let mut s = tied(&["A", "B", "Z"]);
+    s.turn(0, &anyone());
+    s.remove(10, "Z");
+    s.add(10, Account::new("C"));
+    // A refusal brings what is known up to date, and changes nothing that a preview rests on.
+    s.refused(20, &anyone().without(&["A", "B", "C"]));
+    assert_eq!(new_places(&s), places(&["A", "B", "C"], &[""]));
 }
 
 #[test]
