@@ -38,7 +38,7 @@ impl Summary for Barred {
 
     const EMPTY: Self = Self { retry_at: None, release_at: None, loaded: false, recovers: None };
 
-    fn precedes(&self, _: &Self, (): ()) -> bool {
+    fn precedes(&self, _: &Self) -> bool {
         false
     }
 

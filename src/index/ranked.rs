@@ -67,7 +67,7 @@ impl Summary for Ranked {
     };
 
     #[inline]
-    fn precedes(&self, other: &Self, _: Rules) -> bool {
+    fn precedes(&self, other: &Self) -> bool {
         self.key.is_before(self.first, other.key, other.first)
     }
 
@@ -86,14 +86,25 @@ impl Summary for Ranked {
         } else if ties {
             self.tied += other.tied;
             self.weight += other.weight;
-            if other.precedes(self, rules) {
+            if other.precedes(self) {
                 (self.key, self.first, self.place) = (other.key, other.first, other.place);
             }
-        } else if other.precedes(self, rules) {
+        } else if other.precedes(self) {
             *self = *other;
         }
         self.tokens = tokens;
         is_first || ties || rules.tokens
+    }
+
+    #[inline]
+    fn add_next(&mut self, other: &Self, rules: Rules) -> bool {
+        let ties = rules.ties.equates(self.key, other.key);
+        if ties {
+            self.tied += other.tied;
+            self.weight += other.weight;
+        }
+        self.tokens = self.tokens.min(other.tokens);
+        ties || rules.tokens
     }
 }
 
@@ -114,6 +125,11 @@ impl Sleeper {
     pub(crate) fn until(at: Timestamp, ranked: Ranked) -> Self {
         Self { ranked, first: at, last: at }
     }
+
+    fn add_times(&mut self, other: &Self) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
 }
 
 impl Summary for Sleeper {
@@ -123,8 +139,8 @@ impl Summary for Sleeper {
         Self { ranked: Ranked::EMPTY, first: Timestamp::MAX, last: Timestamp::ZERO };
 
     #[inline]
-    fn precedes(&self, other: &Self, rules: Rules) -> bool {
-        self.ranked.precedes(&other.ranked, rules)
+    fn precedes(&self, other: &Self) -> bool {
+        self.ranked.precedes(&other.ranked)
     }
 
     #[inline]
@@ -136,8 +152,14 @@ impl Summary for Sleeper {
     #[inline]
     fn add(&mut self, other: &Self, rules: Rules) -> bool {
         self.ranked.add(&other.ranked, rules);
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
+        self.add_times(other);
+        true
+    }
+
+    #[inline]
+    fn add_next(&mut self, other: &Self, rules: Rules) -> bool {
+        self.ranked.add_next(&other.ranked, rules);
+        self.add_times(other);
         true
     }
 

@@ -14,10 +14,16 @@ pub(crate) trait Summary: Copy + PartialEq {
     type Rules: Copy;
     /// The summary of no account.
     const EMPTY: Self;
-    /// Whether it is to be joined before the other.
-    fn precedes(&self, other: &Self, rules: Self::Rules) -> bool;
+    /// Whether it is to be joined before the other, whatever the rules.
+    fn precedes(&self, other: &Self) -> bool;
     /// Makes it the summary of both sets; whether those that come after `other` add anything.
     fn add(&mut self, other: &Self, rules: Self::Rules) -> bool;
+    /// The same where nothing in it comes after `other`.
+    #[inline]
+    fn add_next(&mut self, other: &Self, rules: Self::Rules) -> bool {
+        self.add(other, rules)
+    }
+
     /// Whether joining the other, or one that comes after it, would change nothing.
     fn outdoes(&self, other: &Self, rules: Self::Rules) -> bool;
     /// Which of the set count at an instant.
@@ -67,7 +73,8 @@ impl Except<'_> {
 /// 256, 4 096, … numbers: a radix tree, 16 wide, of which only what is used is there.
 ///
 /// Each node knows the order of its children, so that setting an entry costs a few comparisons per
-/// level, and stops where nothing changes.
+/// level, and stops where nothing changes; after all entries were joined anew, it looks for the
+/// order once one is set.
 /// All tries of an index are equally high, so that they can be walked side by side.
 #[derive(Clone, Debug)]
 pub(crate) struct Trie<S> {
@@ -76,7 +83,9 @@ pub(crate) struct Trie<S> {
     root: u32,
     height: u32,
     whole: S,
-    /// Whether entries were set that the summaries do not know yet.
+    /// Whether entries that are set wait to be joined.
+    joins_later: bool,
+    /// Whether there are some that wait.
     is_behind: bool,
 }
 
@@ -84,7 +93,8 @@ impl<S: Summary> Trie<S> {
     /// An empty trie.
     pub(crate) fn new(height: u32) -> Self {
         let (nodes, vacant) = (vec![Node::EMPTY], Vec::new());
-        Self { nodes, vacant, root: 0, height, whole: S::EMPTY, is_behind: false }
+        let (joins_later, is_behind) = (false, false);
+        Self { nodes, vacant, root: 0, height, whole: S::EMPTY, joins_later, is_behind }
     }
 
     /// Makes it higher.
@@ -145,16 +155,17 @@ impl<S: Summary> Trie<S> {
     /// Sets the summary of a number that is held by that node at the bottom.
     pub(crate) fn set_in(&mut self, bottom: u32, number: u32, summary: &S, rules: S::Rules) {
         let mut node = &mut self.nodes[bottom as usize];
-        if self.is_behind {
+        if self.joins_later {
             node.put(digit(number, 0), summary);
+            self.is_behind = true;
             return;
         }
         let mut summary = *summary;
         for level in 0..self.height {
-            if !node.set(digit(number, level), &summary, rules) {
+            if !node.set(digit(number, level), &summary) {
                 return;
             }
-            summary = node.summary(rules);
+            summary = node.summary_in_order(rules);
             let above = node.above as usize;
             node = &mut self.nodes[above];
         }
@@ -164,12 +175,14 @@ impl<S: Summary> Trie<S> {
     /// Until [`catch_up`](Self::catch_up), setting an entry joins nothing: what is cheaper where
     /// most entries are set at once. No question may be asked in between.
     pub(crate) fn fall_behind(&mut self) {
-        self.is_behind = true;
+        self.joins_later = true;
     }
 
     /// Joins all entries anew.
     pub(crate) fn catch_up(&mut self, rules: S::Rules) {
-        if std::mem::take(&mut self.is_behind) {
+        self.joins_later = false;
+        // Where no entry said anything and none does now, nothing is to be joined.
+        if std::mem::take(&mut self.is_behind) || !self.is_empty() {
             self.whole = self.join_below(self.root, self.height - 1, rules);
         }
     }
@@ -183,9 +196,7 @@ impl<S: Summary> Trie<S> {
                 }
             }
         }
-        let node = &mut self.nodes[node as usize];
-        node.sort(rules);
-        node.summary(rules)
+        self.nodes[node as usize].summary(rules)
     }
 
     /// Takes an entry out, with the nodes that only it needed.
@@ -204,7 +215,7 @@ impl<S: Summary> Trie<S> {
                     self.nodes[node as usize].remove(digit);
                     self.vacant.push(below);
                 } else {
-                    self.nodes[node as usize].set(digit, &summary, rules);
+                    self.nodes[node as usize].set(digit, &summary);
                 }
             }
         }
@@ -245,7 +256,10 @@ impl<S: Summary> Trie<S> {
         for (digit, child) in node.by_order() {
             // Without some of its entries, a set is no better than with them.
             if all.outdoes(&child.summary, rules) {
-                break;
+                if node.is_sorted {
+                    break;
+                }
+                continue;
             }
             all.add(&self.partial(child, range, digit, except, rules), rules);
         }

@@ -9,6 +9,8 @@ pub(super) struct Node<S> {
     pub(super) above: u32,
     /// The digits that have a child.
     present: u16,
+    /// Whether the order is known: it is not after children were [put](Self::put).
+    pub(super) is_sorted: bool,
     /// In the order of their digits.
     children: Vec<Child<S>>,
     order: Order,
@@ -23,7 +25,7 @@ pub(super) struct Child<S> {
 
 impl<S> Node<S> {
     pub(super) const EMPTY: Self =
-        Self { above: 0, present: 0, children: Vec::new(), order: Order(0) };
+        Self { above: 0, present: 0, is_sorted: true, children: Vec::new(), order: Order(0) };
 
     pub(super) fn is_empty(&self) -> bool {
         self.present == 0
@@ -68,12 +70,10 @@ impl<S> Node<S> {
         })
     }
 
-    /// The children with their digits, in the order in which they are joined.
+    /// The children with their digits, in the order in which they are joined if that is known.
     pub(super) fn by_order(&self) -> impl Iterator<Item = (u32, &Child<S>)> {
-        (0..self.children.len()).map(|rank| {
-            let index = self.order.at(rank);
-            (self.digit(index), &self.children[index])
-        })
+        let indices = self.order.indices(self.len());
+        indices.map(|index| (self.digit(index), &self.children[index]))
     }
 
     /// The digit of a child.
@@ -109,56 +109,77 @@ impl<S> Node<S> {
 
 impl<S: Summary> Node<S> {
     /// The summary of all children.
-    #[inline(always)]
     pub(super) fn summary(&self, rules: S::Rules) -> S {
-        let Some(best) = self.children.get(self.order.at(0)) else {
+        if self.is_sorted {
+            return self.summary_in_order(rules);
+        }
+        let mut all = S::EMPTY;
+        for child in &self.children {
+            all.add(&child.summary, rules);
+        }
+        all
+    }
+
+    /// The same where the order is known.
+    #[inline(always)]
+    pub(super) fn summary_in_order(&self, rules: S::Rules) -> S {
+        let mut indices = self.order.indices(self.len());
+        let Some(best) = indices.next() else {
             return S::EMPTY;
         };
-        let mut all = best.summary;
-        for rank in 1..self.children.len() {
-            if !all.add(&self.children[self.order.at(rank)].summary, rules) {
+        let mut all = self.children[best].summary;
+        for index in indices {
+            if !all.add_next(&self.children[index].summary, rules) {
                 break;
             }
         }
         all
     }
 
-    /// Sets the summary of the child under a digit, whose place in the order stays.
+    /// Sets the summary of the child under a digit, whose place in the order is left open: what is
+    /// cheaper where most children are set at once.
     pub(super) fn put(&mut self, digit: usize, summary: &S) {
         let index = self.index(digit);
         self.children[index].summary = *summary;
+        self.is_sorted = false;
     }
 
     /// Sets the summary of the child under a digit and moves it to its place in the order;
     /// `false` when it was that already.
     #[inline(always)]
-    pub(super) fn set(&mut self, digit: usize, summary: &S, rules: S::Rules) -> bool {
+    pub(super) fn set(&mut self, digit: usize, summary: &S) -> bool {
         let index = self.index(digit);
         let child = &mut self.children[index];
         if child.summary == *summary {
             return false;
         }
         child.summary = *summary;
-        let others = self.order.without(index);
-        let rank = self.rank_among(others, self.len() - 1, summary, rules);
-        self.order = others.with(index, rank);
+        if self.is_sorted {
+            let others = self.order.without(index);
+            let rank = self.rank_among(others, self.len() - 1, summary);
+            self.order = others.with(index, rank);
+        } else {
+            self.sort();
+        }
         true
     }
 
     /// Moves all children to their places in the order.
-    pub(super) fn sort(&mut self, rules: S::Rules) {
+    #[inline(never)]
+    fn sort(&mut self) {
         let mut order = Order(0);
         for index in 0..self.len() {
-            let rank = self.rank_among(order, index, &self.children[index].summary, rules);
+            let rank = self.rank_among(order, index, &self.children[index].summary);
             order = order.with(index, rank);
         }
         self.order = order;
+        self.is_sorted = true;
     }
 
     /// Where a summary belongs among the first `count` of an order.
     #[inline(always)]
-    fn rank_among(&self, order: Order, count: usize, summary: &S, rules: S::Rules) -> usize {
-        let precedes = |rank| self.children[order.at(rank)].summary.precedes(summary, rules);
+    fn rank_among(&self, order: Order, count: usize, summary: &S) -> usize {
+        let precedes = |rank| self.children[order.at(rank)].summary.precedes(summary);
         // As a rule, one that was chosen comes last, and one that recovered comes first.
         if count == 0 || precedes(count - 1) {
             return count;
@@ -192,6 +213,17 @@ impl Order {
     #[inline]
     fn at(self, rank: usize) -> usize {
         (self.0 >> (rank * 4) & 15) as usize
+    }
+
+    /// The indices of the first `count`.
+    #[inline]
+    fn indices(self, count: usize) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        (0..count).map(move |_| {
+            let index = (left & 15) as usize;
+            left >>= 4;
+            index
+        })
     }
 
     /// The rank of an index that is in it.
