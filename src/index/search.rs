@@ -4,13 +4,13 @@ use arrayvec::ArrayVec;
 
 use super::kind::Felt;
 use super::ranked::{NO_KEY, Rules, Sleeper};
-use super::trie::Except;
-use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
+use super::trie::{Count, Except};
+use super::{Group, Index, Leaf, Membership, Range, Ranked, Summary, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
 use crate::select::pass::{Pass, Refused, rejection};
 use crate::select::query::{Query, View};
-use crate::select::rank::RankKey;
+use crate::select::rank::{RankKey, TieMask};
 use crate::select::shard::COMPARED;
 use crate::select::survey::{Best, Share, Survey, Tied};
 use crate::slot::Slot;
@@ -34,6 +34,8 @@ pub(crate) struct Search<'a> {
     /// The best key and the number of the first account that has it.
     best: (RankKey, u32),
     tied: u32,
+    /// The weights of those that tie, in thousandths.
+    weight: u64,
     /// The groups with accounts that tie with the best, and whether these are among the sleepers.
     parts: ArrayVec<(u32, bool), MAX_APART>,
 }
@@ -46,6 +48,23 @@ struct Part<'a> {
     key: RankKey,
     /// Those that are ruled out.
     except: Except<'a>,
+}
+
+impl Part<'_> {
+    /// The weight of an account of the group, if it is one of these and ties with the best.
+    fn weight_of(&self, account: &Leaf, ties: TieMask) -> Option<u64> {
+        let Except { numbers, at } = self.except;
+        if !numbers.is_empty() && numbers.binary_search(&account.number).is_ok() {
+            return None;
+        }
+        let ranked = if self.sleepers {
+            let sleeper = self.group.asleep.get(account.number)?;
+            (sleeper.counts(at) == Count::All).then_some(&sleeper.ranked)?
+        } else {
+            self.group.ranked.get_in(account.bottom, account.number)?
+        };
+        ranked.ties_with(self.key, ties).then_some(ranked.weight)
+    }
 }
 
 impl Group {
@@ -96,7 +115,7 @@ impl<'a> Search<'a> {
     #[inline]
     pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Self {
         let (ruled_out, parts) = (Apart::default(), ArrayVec::new());
-        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, parts }
+        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, weight: 0, parts }
     }
 
     /// Searches the index; `None` where it has no answer.
@@ -184,21 +203,24 @@ impl<'a> Search<'a> {
         let (best, first) = self.best;
         if ties.precedes(key, best) {
             self.parts.clear();
-            (self.best, self.tied) = ((key, whole.first), 0);
+            (self.best, self.tied, self.weight) = ((key, whole.first), 0, 0);
         } else if key.is_before(whole.first, best, first) {
             self.best = (key, whole.first);
         }
         self.tied += whole.tied;
+        self.weight += whole.weight;
         self.parts.try_push(part).ok()
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        self.parts.iter().map(|&(number, sleepers)| {
-            let group = &self.index.groups[number as usize];
-            let except = self.except(number);
-            let key = group.best(sleepers, except, self.index.rules()).key;
-            Part { group, sleepers, key, except }
-        })
+        self.parts.iter().map(|&part| self.part(part))
+    }
+
+    fn part(&self, (number, sleepers): (u32, bool)) -> Part<'_> {
+        let group = &self.index.groups[number as usize];
+        let except = self.except(number);
+        let key = group.best(sleepers, except, self.index.rules()).key;
+        Part { group, sleepers, key, except }
     }
 
     /// What is left out of a group.
@@ -297,7 +319,14 @@ impl Survey for Search<'_> {
             .parts
             .iter()
             .find_map(|&(group, _)| self.index.groups[group as usize].ranked.place(number))?;
-        Some(Best { place, tied: self.tied })
+        Some(Best { place, tied: self.tied, weight: self.weight })
+    }
+
+    fn weight_at(&self, place: u32) -> Option<u64> {
+        let leaf = self.index.leaves.get(place as usize)?;
+        let of_group = |&&(group, _): &&(u32, bool)| leaf.group == Membership::Of(group);
+        let weight = |part| self.part(part).weight_of(leaf, self.index.ties);
+        self.parts.iter().filter(of_group).find_map(|&part| weight(part))
     }
 
     fn shares(&self, range: Range) -> [Share; WIDTH] {

@@ -383,6 +383,11 @@ impl<S: Summary> Trie<S> {
         node.get(digit(number, 0))
     }
 
+    /// The summary of a number that is held by that node at the bottom.
+    pub(crate) fn get_in(&self, bottom: u32, number: u32) -> Option<&S> {
+        self.nodes[bottom as usize].get(digit(number, 0))
+    }
+
     fn node(&self, range: Range) -> Option<&Node<S>> {
         let mut levels = (range.level + 1..self.height).rev();
         let node = levels.try_fold(self.root, |node, level| {

@@ -1,9 +1,13 @@
 //! A caller's own place among accounts that are equally good.
 
+mod draws;
+
 use std::cmp::Ordering;
 
+use self::draws::drawn;
 use crate::request::Caller;
-use crate::select::survey::{Survey, Tied};
+use crate::roster::Roster;
+use crate::select::survey::{Best, Survey, Tied};
 
 /// The index of a caller's account among `tied`, in the order of insertion.
 pub(crate) fn modulo(caller: Caller, tied: u32) -> u32 {
@@ -35,14 +39,32 @@ pub(super) fn nth(index: u32, tied: u32, survey: &impl Survey) -> Option<u32> {
 /// How many accounts are looked at one by one.
 pub(crate) const COMPARED: u32 = 64;
 
+/// The place of a caller's account, among those that tie with the best.
+///
+/// Among up to 64 it is the one to which the caller is [drawn most](nearest_of); among more the
+/// first that it [draws by lot](draws), if it draws one. Either way accounts get callers in
+/// proportion to their weights.
+pub(super) fn nearest(
+    caller: Caller,
+    best: Best,
+    roster: &Roster,
+    survey: &impl Survey,
+) -> Option<u32> {
+    if best.tied > COMPARED
+        && let Some(place) = drawn(caller, best.weight, roster, survey)
+    {
+        return Some(place);
+    }
+    nearest_of(caller, best.tied, survey)
+}
+
 /// The place of the account to which a caller is drawn most, among those that tie with the best.
 ///
-/// Accounts get callers in proportion to their weights, and one that leaves takes only its own
-/// callers with it. Among more than 64 that holds for parts of 16, 256, … accounts in
-/// the order of insertion first, each with the weights of those that tie; then the part that
-/// loses an account also loses callers to the others: about as many as the account had, for each
-/// size of parts that was compared.
-pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
+/// One that leaves takes only its own callers with it. Among more than 64 that holds for parts of
+/// 16, 256, … accounts in the order of insertion first, each with the weights of those that tie;
+/// then the part that loses an account also loses callers to the others: about as many as the
+/// account had, for each size of parts that was compared.
+fn nearest_of(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
     let (mut range, mut left) = (survey.whole(), tied);
     while left > COMPARED {
         let mut nearest = Nearest::default();
