@@ -159,11 +159,11 @@ impl<'a> Search<'a> {
             let mut rule_out = |account| {
                 fits = fits.and_then(|()| self.ruled_out.add((number, account)));
             };
-            group.ranked.visit(group.ranked.range(), none, &is_short, &mut |number, _, _| {
+            group.ranked.visit(group.ranked.range(), none, is_short, |number, _, _| {
                 rule_out(number);
             });
             let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
-            group.asleep.visit(group.asleep.range(), none, &is_short, &mut |number, _, _| {
+            group.asleep.visit(group.asleep.range(), none, is_short, |number, _, _| {
                 rule_out(number);
             });
             fits?;
@@ -221,6 +221,26 @@ impl<'a> Search<'a> {
         let except = self.except(number);
         let key = group.best(sleepers, except, self.index.rules()).key;
         Part { group, sleepers, key, except }
+    }
+
+    /// Visits the accounts of a part and a range that tie with the best.
+    fn each_of(&self, part: &Part<'_>, range: Range, mut visit: impl FnMut(Tied)) {
+        let &Part { group, sleepers, key, except } = part;
+        let mut add = |number: u32, place: u32, weight: u64| {
+            let hash = self.index.hashes[place as usize];
+            visit(Tied { number, place, hash, weight });
+        };
+        let ties = |ranked: &Ranked| ranked.ties_with(key, self.index.ties);
+        if sleepers {
+            let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
+            group.asleep.visit(range, except, ties, |number, place, sleeper| {
+                add(number, place, sleeper.ranked.weight);
+            });
+        } else {
+            group.ranked.visit(range, except, ties, |number, place, ranked| {
+                add(number, place, ranked.weight);
+            });
+        }
     }
 
     /// What is left out of a group.
@@ -299,9 +319,14 @@ impl<'a> Search<'a> {
             Felt::None => (&group.base, |leaf| leaf.base),
             Felt::All => (&group.felt, |leaf| leaf.felt),
             Felt::Some => {
-                group.ranked.visit(group.ranked.range(), except, &|_| true, &mut |number, _, _| {
-                    self.refuse_account(number, None, refused);
-                });
+                group.ranked.visit(
+                    group.ranked.range(),
+                    except,
+                    |_| true,
+                    |number, _, _| {
+                        self.refuse_account(number, None, refused);
+                    },
+                );
                 return;
             }
         };
@@ -350,31 +375,13 @@ impl Survey for Search<'_> {
         shares
     }
 
-    fn each_tied(&self, range: Range, mut visit: impl FnMut(Tied)) {
-        // The accounts of several groups are to be put into one order.
-        let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
-        for Part { group, sleepers, key, except } in self.parts() {
-            let ties = |summary: &Ranked| summary.ties_with(key, self.index.ties);
-            let mut add = |number: u32, place: u32, weight: u64| {
-                let hash = self.index.hashes[place as usize];
-                let account = Tied { number, place, hash, weight };
-                if self.parts.len() == 1 {
-                    visit(account);
-                } else {
-                    tied.push(account);
-                }
-            };
-            if sleepers {
-                let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
-                group.asleep.visit(range, except, &ties, &mut |number, place, sleeper| {
-                    add(number, place, sleeper.ranked.weight);
-                });
-            } else {
-                group.ranked.visit(range, except, &ties, &mut |number, place, ranked| {
-                    add(number, place, ranked.weight);
-                });
-            }
+    fn each_tied(&self, range: Range, visit: impl FnMut(Tied)) {
+        if let [part] = self.parts[..] {
+            return self.each_of(&self.part(part), range, visit);
         }
+        // The accounts of several parts are to be put into one order.
+        let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
+        self.parts().for_each(|part| self.each_of(&part, range, |account| tied.push(account)));
         tied.sort_unstable_by_key(|account| account.number);
         tied.iter().copied().for_each(visit);
     }

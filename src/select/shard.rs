@@ -137,43 +137,51 @@ impl PartialOrd for Distance {
 }
 
 /// The nearest of those that were offered, of equal ones the first. Most of them take no
-/// logarithm.
-struct Nearest<T>(Option<(Distance, f64, T)>);
+/// logarithm, and none does where all weights are equal.
+struct Nearest<T> {
+    found: Option<(Distance, T)>,
+    /// How far that is, once it was asked for.
+    scaled: Option<f64>,
+}
 
 impl<T> Default for Nearest<T> {
     fn default() -> Self {
-        Self(None)
+        Self { found: None, scaled: None }
     }
 }
 
 impl<T> Nearest<T> {
     #[inline]
     fn offer(&mut self, distance: Distance, what: T) {
-        if let Some((nearest, scaled, _)) = self.0 {
-            let is_farther = if distance.weight == nearest.weight {
-                distance.hash <= nearest.hash
-            } else {
-                distance.is_beyond(scaled)
-            };
-            if is_farther {
-                return;
+        if let Some((nearest, found)) = &mut self.found
+            && nearest.weight == distance.weight
+        {
+            if distance.hash > nearest.hash {
+                (nearest.hash, *found, self.scaled) = (distance.hash, what, None);
             }
+            return;
         }
-        self.compare(distance, what);
+        self.offer_other(distance, what);
     }
 
-    fn compare(&mut self, distance: Distance, what: T) {
-        let scaled = distance.scaled();
-        let is_nearer = |&(nearest, nearest_scaled, _): &(Distance, f64, T)| {
-            distance.compare(scaled, nearest, nearest_scaled).is_lt()
+    /// Offers something of another weight than the nearest.
+    fn offer_other(&mut self, distance: Distance, what: T) {
+        let Some((nearest, _)) = &self.found else {
+            self.found = Some((distance, what));
+            return;
         };
-        if self.0.as_ref().is_none_or(is_nearer) {
-            self.0 = Some((distance, scaled, what));
+        let nearest_scaled = *self.scaled.get_or_insert_with(|| nearest.scaled());
+        if distance.is_beyond(nearest_scaled) {
+            return;
+        }
+        let scaled = distance.scaled();
+        if distance.compare(scaled, *nearest, nearest_scaled).is_lt() {
+            (self.found, self.scaled) = (Some((distance, what)), Some(scaled));
         }
     }
 
     fn found(self) -> Option<T> {
-        self.0.map(|(_, _, what)| what)
+        self.found.map(|(_, what)| what)
     }
 }
 

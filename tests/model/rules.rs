@@ -461,7 +461,10 @@ impl Model {
             let heaviest = self.heaviest();
             let level = (6..=32).find(|&level| 1 << level >= u64::from(self.seats)).unwrap();
             let weights: u128 = tied.iter().map(|member| thousandths(member) as u128).sum();
-            let dealt = ((weights * 32) >> level) / heaviest;
+            // One for each 32nd part of all lots that wins, and part of one for part of the callers.
+            let part = u128::from(hash(caller) % (1 << 32));
+            let lots = heaviest << level;
+            let dealt = ((weights * 32 << 32) / lots + part) >> 32;
             for (seat, lot) in seats_dealt(caller, level, dealt.min(8) as u64) {
                 let holder = tied.iter().find(|member| u64::from(member.seat) == seat);
                 let wins =

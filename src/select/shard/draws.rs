@@ -10,11 +10,11 @@ use crate::select::shard::mix;
 use crate::select::survey::Survey;
 
 /// How many places of its list a caller looks at.
-const MOST: u64 = 8;
+const MOST: u32 = 8;
 
-/// The least share of the lots that is to be winning ones, in parts of this, for each place that a
-/// caller looks at: where hardly any would win, none is drawn.
-const PARTS: u64 = 32;
+/// For each place that it looks at, one lot in so many must be a winning one: where hardly any
+/// would win, none is drawn.
+const ONE_IN: u64 = 32;
 
 /// Lists begin with the lowest 2⁶ places.
 const LOWEST: u32 = 6;
@@ -36,13 +36,20 @@ pub(super) fn drawn(
 ) -> Option<u32> {
     let heaviest = roster.heaviest();
     let mut list = List::new(caller, roster.places());
-    let lots = heaviest << list.level;
-    let looks = (weight / (lots / PARTS)).min(MOST);
-    (0..looks).find_map(|_| {
+    let price = u128::from((heaviest << list.level) / ONE_IN);
+    // Part of a look is a whole one for that part of the callers: so the number of looks never
+    // changes for all of them at once.
+    let part = (price * u128::from(low_half(caller.hash()))) >> u32::BITS;
+    let mut left = u128::from(weight) + part;
+    for _ in 0..MOST {
+        left = left.checked_sub(price)?;
         let (place, number) = list.draw();
-        let weight = survey.weight_at(place)?;
-        (u64::from(number) * heaviest < weight << u32::BITS).then_some(place)
-    })
+        let wins = |weight| u64::from(number) * heaviest < weight << u32::BITS;
+        if survey.weight_at(place).is_some_and(wins) {
+            return Some(place);
+        }
+    }
+    None
 }
 
 /// A caller's list of places.
