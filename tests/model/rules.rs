@@ -464,7 +464,7 @@ impl Model {
             // One for each 32nd part of all lots that wins, and part of one for part of the callers.
             let part = u128::from(hash(caller) % (1 << 32));
             let lots = heaviest << level;
-            let dealt = ((weights * 32 << 32) / lots + part) >> 32;
+            let dealt = (((weights * 32) << 32) / lots + part) >> 32;
             for (seat, lot) in seats_dealt(caller, level, dealt.min(8) as u64) {
                 let holder = tied.iter().find(|member| u64::from(member.seat) == seat);
                 let wins =

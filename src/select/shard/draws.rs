@@ -16,7 +16,7 @@ const MOST: u32 = 8;
 /// would win, none is drawn.
 const ONE_IN: u64 = 32;
 
-/// Lists begin with the lowest 2⁶ places.
+/// Lists begin with those for 2⁶ places.
 const LOWEST: u32 = 6;
 const LEVELS: usize = u32::BITS as usize + 1;
 
