@@ -34,8 +34,6 @@ pub(crate) struct Search<'a> {
     /// The best key and the number of the first account that has it.
     best: (RankKey, u32),
     tied: u32,
-    /// The weights of those that tie, in thousandths.
-    weight: u64,
     /// The groups with accounts that tie with the best, and whether these are among the sleepers.
     parts: ArrayVec<(u32, bool), MAX_APART>,
 }
@@ -46,6 +44,8 @@ struct Part<'a> {
     sleepers: bool,
     /// The best of them, as the group knows it.
     key: RankKey,
+    /// The weights of those that tie with it, together.
+    weight: u64,
     /// Those that are ruled out.
     except: Except<'a>,
 }
@@ -115,10 +115,11 @@ impl<'a> Search<'a> {
     #[inline]
     pub(crate) fn new(index: &'a Index, query: &'a Query<'a>, view: &'a View<'a>) -> Self {
         let (ruled_out, parts) = (Apart::default(), ArrayVec::new());
-        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, weight: 0, parts }
+        Self { index, query, view, ruled_out, best: NOBODY, tied: 0, parts }
     }
 
     /// Searches the index; `None` where it has no answer.
+    #[inline]
     pub(crate) fn run(&mut self) -> Option<()> {
         let vacates = self.view.vacated.is_some() && counts_bindings(self.view.config);
         if self.index.loose > 0 || vacates {
@@ -203,12 +204,11 @@ impl<'a> Search<'a> {
         let (best, first) = self.best;
         if ties.precedes(key, best) {
             self.parts.clear();
-            (self.best, self.tied, self.weight) = ((key, whole.first), 0, 0);
+            (self.best, self.tied) = ((key, whole.first), 0);
         } else if key.is_before(whole.first, best, first) {
             self.best = (key, whole.first);
         }
         self.tied += whole.tied;
-        self.weight += whole.weight;
         self.parts.try_push(part).ok()
     }
 
@@ -219,13 +219,13 @@ impl<'a> Search<'a> {
     fn part(&self, (number, sleepers): (u32, bool)) -> Part<'_> {
         let group = &self.index.groups[number as usize];
         let except = self.except(number);
-        let key = group.best(sleepers, except, self.index.rules()).key;
-        Part { group, sleepers, key, except }
+        let Ranked { key, weight, .. } = group.best(sleepers, except, self.index.rules());
+        Part { group, sleepers, key, weight, except }
     }
 
     /// Visits the accounts of a part and a range that tie with the best.
     fn each_of(&self, part: &Part<'_>, range: Range, mut visit: impl FnMut(Tied)) {
-        let &Part { group, sleepers, key, except } = part;
+        let &Part { group, sleepers, key, except, .. } = part;
         let mut add = |number: u32, place: u32, weight: u64| {
             let hash = self.index.hashes[place as usize];
             visit(Tied { number, place, hash, weight });
@@ -344,7 +344,11 @@ impl Survey for Search<'_> {
             .parts
             .iter()
             .find_map(|&(group, _)| self.index.groups[group as usize].ranked.place(number))?;
-        Some(Best { place, tied: self.tied, weight: self.weight })
+        Some(Best { place, tied: self.tied })
+    }
+
+    fn weight(&self) -> u64 {
+        self.parts().map(|part| part.weight).sum()
     }
 
     fn weight_at(&self, place: u32) -> Option<u64> {
@@ -357,7 +361,7 @@ impl Survey for Search<'_> {
     fn shares(&self, range: Range) -> [Share; WIDTH] {
         let ties = self.index.ties;
         let mut shares = [Share::default(); WIDTH];
-        for Part { group, sleepers, key, except } in self.parts() {
+        for Part { group, sleepers, key, except, .. } in self.parts() {
             let rules = self.index.rules();
             let mut add = |digit: u32, summary: &Ranked| {
                 if summary.ties_with(key, ties) {

@@ -65,8 +65,11 @@ impl<'a> Pass<'a> {
 impl Survey for Pass<'_> {
     fn best(&self) -> Option<Best> {
         let (slot, _) = self.view.roster.numbered(self.best.first)?;
-        let Ranked { tied, weight, .. } = self.best;
-        (tied > 0).then_some(Best { place: slot.index, tied, weight })
+        (self.best.tied > 0).then_some(Best { place: slot.index, tied: self.best.tied })
+    }
+
+    fn weight(&self) -> u64 {
+        self.best.weight
     }
 
     fn weight_at(&self, place: u32) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use self::draws::drawn;
 use crate::request::Caller;
 use crate::roster::Roster;
-use crate::select::survey::{Best, Survey, Tied};
+use crate::select::survey::{Survey, Tied};
 
 /// The index of a caller's account among `tied`, in the order of insertion.
 pub(crate) fn modulo(caller: Caller, tied: u32) -> u32 {
@@ -46,16 +46,16 @@ pub(crate) const COMPARED: u32 = 64;
 /// proportion to their weights.
 pub(super) fn nearest(
     caller: Caller,
-    best: Best,
+    tied: u32,
     roster: &Roster,
     survey: &impl Survey,
 ) -> Option<u32> {
-    if best.tied > COMPARED
-        && let Some(place) = drawn(caller, best.weight, roster, survey)
+    if tied > COMPARED
+        && let Some(place) = drawn(caller, roster, survey)
     {
         return Some(place);
     }
-    nearest_of(caller, best.tied, survey)
+    nearest_of(caller, tied, survey)
 }
 
 /// The place of the account to which a caller is drawn most, among those that tie with the best.

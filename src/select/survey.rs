@@ -18,6 +18,9 @@ pub(crate) trait Survey {
     /// is eligible.
     fn best(&self) -> Option<Best>;
 
+    /// The weights of the accounts that tie with the best, in thousandths, together.
+    fn weight(&self) -> u64;
+
     /// The weight of the account in a place of the roster, in thousandths, if it ties with the best.
     fn weight_at(&self, place: u32) -> Option<u64>;
 
@@ -43,8 +46,6 @@ pub(crate) struct Best {
     pub(crate) place: u32,
     /// How many accounts tie with it, itself included.
     pub(crate) tied: u32,
-    /// The weights of these, in thousandths.
-    pub(crate) weight: u64,
 }
 
 /// Accounts that tie with the best, together.
@@ -87,15 +88,14 @@ fn choose_from(
     view: &View<'_>,
     bound: Option<(&Trail, Timestamp)>,
 ) -> Result<Choice, Unavailable> {
-    let Some(best) = survey.best() else {
+    let Some(Best { place, tied }) = survey.best() else {
         let (refusal, degraded) = survey.refuse(bound);
         let choice = degraded.map(|slot| Choice { slot, path: Path::Degraded, tied: 1 });
         return choice.ok_or(refusal);
     };
-    let Best { place, tied, .. } = best;
     let own = query.caller.filter(|_| tied > 1).and_then(|caller| match view.config.rank.shard {
         Shard::Modulo => shard::nth(shard::modulo(caller, tied), tied, survey),
-        Shard::Rendezvous => shard::nearest(caller, best, view.roster, survey),
+        Shard::Rendezvous => shard::nearest(caller, tied, view.roster, survey),
         Shard::Off => None,
     });
     let slot = view.roster.slot_at(own.unwrap_or(place));

@@ -24,23 +24,18 @@ const LEVELS: usize = u32::BITS as usize + 1;
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The place that a caller draws, whose account ties with the best; `None` when it draws none
-/// within a few. `weight` is that of all that tie, together.
+/// within a few.
 ///
 /// A place is drawn with a number of 32 bits, and wins if that is below 2³² × the account's weight
 /// ÷ the bound of all weights.
-pub(super) fn drawn(
-    caller: Caller,
-    weight: u64,
-    roster: &Roster,
-    survey: &impl Survey,
-) -> Option<u32> {
+pub(super) fn drawn(caller: Caller, roster: &Roster, survey: &impl Survey) -> Option<u32> {
     let heaviest = roster.heaviest();
     let mut list = List::new(caller, roster.places());
     let price = u128::from((heaviest << list.level) / ONE_IN);
     // Part of a look is a whole one for that part of the callers: so the number of looks never
     // changes for all of them at once.
     let part = (price * u128::from(low_half(caller.hash()))) >> u32::BITS;
-    let mut left = u128::from(weight) + part;
+    let mut left = u128::from(survey.weight()) + part;
     for _ in 0..MOST {
         left = left.checked_sub(price)?;
         let (place, number) = list.draw();
