@@ -1,11 +1,14 @@
 //! The accounts, by id and by place, in the order of their insertion.
 
+mod weights;
+
 use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
 
 use hashbrown::DefaultHashBuilder;
 use lru::LruCache;
 
+use self::weights::Weights;
 use crate::account::AccountId;
 use crate::chunks::Chunks;
 use crate::lookup::Lookup;
@@ -21,6 +24,7 @@ pub(crate) struct Roster {
     /// Places in the order of insertion.
     order: Vec<u32>,
     by_id: ById,
+    weights: Weights,
     touched: Touched,
 }
 
@@ -142,6 +146,7 @@ impl Roster {
             let place = places.get_mut(slot.index as usize)?;
             let follows = last_number.is_none_or(|last| last < state.number);
             last_number = Some(state.number);
+            roster.weights.add(state.weight);
             let taken = Place { generation: slot.generation, state: Some(state) };
             (place.is_none() && follows).then(|| *place = Some(taken))?;
             roster.order.push(slot.index);
@@ -182,6 +187,7 @@ impl Roster {
             }
         };
         self.by_id.insert(state.id.as_str(), index);
+        self.weights.add(state.weight);
         self.order.push(index);
         self.touched.note(index, Touch::All);
         let place = &mut self.places[index as usize];
@@ -195,6 +201,7 @@ impl Roster {
         let state = place.state.take_if(|_| place.generation == slot.generation)?;
         place.generation = place.generation.wrapping_add(1);
         self.by_id.remove(state.id.as_str(), slot.index);
+        self.weights.remove(state.weight);
         let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
         self.order.remove(self.order.partition_point(is_before));
         self.vacant.push(slot.index);
@@ -285,6 +292,22 @@ impl Roster {
     pub(crate) fn at(&self, index: u32) -> Option<(Slot, &AccountState)> {
         let place = self.places.get(index as usize)?;
         Some((Slot { index, generation: place.generation }, place.state.as_ref()?))
+    }
+
+    /// How many places there are, vacant ones included.
+    pub(crate) fn places(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
+    /// No account is heavier than this, in thousandths: 1, 2, 4, … times the default weight.
+    pub(crate) fn heaviest(&self) -> u64 {
+        self.weights.bound()
+    }
+
+    /// Notes that an account has another weight than before.
+    pub(crate) fn reweigh(&mut self, before: u32, weight: u32) {
+        self.weights.remove(before);
+        self.weights.add(weight);
     }
 
     /// The number of the account that was added last; 0 when there is none.

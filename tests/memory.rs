@@ -16,8 +16,9 @@ const FEW: usize = 5;
 
 /// What an account takes in tables that grow by chunks: its state, and what the index knows of it.
 const ACCOUNT: usize = 336 + 72;
-/// What an account takes in tables that grow by doubling: the order, marks, hashes, deadlines.
-const ACCOUNT_DOUBLED: usize = 30;
+/// What an account takes in tables that grow by doubling: the order, what was touched, hashes,
+/// deadlines.
+const ACCOUNT_DOUBLED: usize = 33;
 /// What an account takes besides its log: its id (up to 16 bytes), and its part of the tries of the
 /// index.
 const ACCOUNT_OWN: usize = 16 + 244;

@@ -144,11 +144,19 @@ pub enum Ties {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Shard {
-    /// By the highest weighted hash of caller and account: among up to 64 tied accounts, one that
-    /// leaves moves only its own callers. More are first cut down to a part of them by the same
-    /// rule, which keeps the cost low: there others move as well, about as many in a pool of some
-    /// hundreds and two to three times as many in one of thousands, and callers without a binding
-    /// move when the number of tied accounts crosses 64.
+    /// By hashes of the caller, each account with callers in proportion to its weight.
+    ///
+    /// Among up to 64 tied accounts the highest weighted hash of caller and account decides: one
+    /// that leaves moves only its own callers. Among more a caller draws accounts of the pool by
+    /// lot, up to eight times, until it gets one that ties. As long as half of the pool ties,
+    /// hardly anyone else moves when one leaves or comes: less than a fiftieth of the callers that
+    /// it has. Where a tenth or less ties, about as many others move, and up to twice as many in a
+    /// pool of tens of thousands.
+    ///
+    /// Callers without a binding move when the number of tied accounts crosses 64, and up to half
+    /// of those among more than 64 when the weight of the pool's heaviest account crosses 1, 2, 4,
+    /// … times the default. When the pool outgrows 64, 128, 256, … places, less than one in two
+    /// hundred of them does.
     #[default]
     Rendezvous,
     /// The first four bytes of the SHA-256 of the caller's key, big-endian, modulo the number of

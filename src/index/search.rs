@@ -4,13 +4,13 @@ use arrayvec::ArrayVec;
 
 use super::kind::Felt;
 use super::ranked::{Rules, Sleeper};
-use super::trie::{Except, Summary};
-use super::{Group, Index, Leaf, Membership, Range, Ranked, WIDTH};
+use super::trie::{Count, Except};
+use super::{Group, Index, Leaf, Membership, Range, Ranked, Summary, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
 use crate::select::pass::{Pass, Refused, rejection};
 use crate::select::query::{Query, View};
-use crate::select::rank::RankKey;
+use crate::select::rank::{RankKey, TieMask};
 use crate::select::shard::COMPARED;
 use crate::select::survey::{Best, Share, Survey, Tied};
 use crate::slot::Slot;
@@ -40,8 +40,27 @@ struct Part<'a> {
     sleepers: bool,
     /// The best of them, as the group knows it.
     key: RankKey,
+    /// The weights of those that tie with it, together.
+    weight: u64,
     /// Those that are ruled out.
     except: Except<'a>,
+}
+
+impl Part<'_> {
+    /// The weight of an account of the group, if it is one of these and ties with the best.
+    fn weight_of(&self, account: &Leaf, ties: TieMask) -> Option<u64> {
+        let Except { numbers, at } = self.except;
+        if !numbers.is_empty() && numbers.binary_search(&account.number).is_ok() {
+            return None;
+        }
+        let ranked = if self.sleepers {
+            let sleeper = self.group.asleep.get(account.number)?;
+            (sleeper.counts(at) == Count::All).then_some(&sleeper.ranked)?
+        } else {
+            self.group.ranked.get_in(account.bottom, account.number)?
+        };
+        ranked.ties_with(self.key, ties).then_some(ranked.weight)
+    }
 }
 
 impl Group {
@@ -140,11 +159,11 @@ impl<'a> Search<'a> {
             let mut rule_out = |account| {
                 fits = fits.and_then(|()| self.ruled_out.add((number, account)));
             };
-            group.ranked.visit(group.ranked.range(), none, &is_short, &mut |number, _, _| {
+            group.ranked.visit(group.ranked.range(), none, is_short, |number, _, _| {
                 rule_out(number);
             });
             let is_short = |sleeper: &Sleeper| is_short(&sleeper.ranked);
-            group.asleep.visit(group.asleep.range(), none, &is_short, &mut |number, _, _| {
+            group.asleep.visit(group.asleep.range(), none, is_short, |number, _, _| {
                 rule_out(number);
             });
             fits?;
@@ -191,12 +210,34 @@ impl<'a> Search<'a> {
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        self.parts.iter().map(|&(number, sleepers)| {
-            let group = &self.index.groups[number as usize];
-            let except = self.except(number);
-            let key = group.best(sleepers, except, self.index.rules()).key;
-            Part { group, sleepers, key, except }
-        })
+        self.parts.iter().map(|&part| self.part(part))
+    }
+
+    fn part(&self, (number, sleepers): (u32, bool)) -> Part<'_> {
+        let group = &self.index.groups[number as usize];
+        let except = self.except(number);
+        let Ranked { key, weight, .. } = group.best(sleepers, except, self.index.rules());
+        Part { group, sleepers, key, weight, except }
+    }
+
+    /// Visits the accounts of a part and a range that tie with the best.
+    fn each_of(&self, part: &Part<'_>, range: Range, mut visit: impl FnMut(Tied)) {
+        let &Part { group, sleepers, key, except, .. } = part;
+        let mut add = |number: u32, place: u32, weight: u64| {
+            let hash = self.index.hashes[place as usize];
+            visit(Tied { number, place, hash, weight });
+        };
+        let ties = |ranked: &Ranked| ranked.ties_with(key, self.index.ties);
+        if sleepers {
+            let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
+            group.asleep.visit(range, except, ties, |number, place, sleeper| {
+                add(number, place, sleeper.ranked.weight);
+            });
+        } else {
+            group.ranked.visit(range, except, ties, |number, place, ranked| {
+                add(number, place, ranked.weight);
+            });
+        }
     }
 
     /// What is left out of a group.
@@ -276,9 +317,14 @@ impl<'a> Search<'a> {
             Felt::None => (&group.base, |leaf| leaf.base),
             Felt::All => (&group.felt, |leaf| leaf.felt),
             Felt::Some => {
-                group.ranked.visit(group.ranked.range(), except, &|_| true, &mut |number, _, _| {
-                    self.refuse_account(number, None, refused);
-                });
+                group.ranked.visit(
+                    group.ranked.range(),
+                    except,
+                    |_| true,
+                    |number, _, _| {
+                        self.refuse_account(number, None, refused);
+                    },
+                );
                 return;
             }
         };
@@ -295,10 +341,21 @@ impl Survey for Search<'_> {
         (tied > 0).then_some(Best { place, tied })
     }
 
+    fn weight(&self) -> u64 {
+        self.parts().map(|part| part.weight).sum()
+    }
+
+    fn weight_at(&self, place: u32) -> Option<u64> {
+        let leaf = self.index.leaves.get(place as usize)?;
+        let of_group = |&&(group, _): &&(u32, bool)| leaf.group == Membership::Of(group);
+        let weight = |part| self.part(part).weight_of(leaf, self.index.ties);
+        self.parts.iter().filter(of_group).find_map(|&part| weight(part))
+    }
+
     fn shares(&self, range: Range) -> [Share; WIDTH] {
         let ties = self.index.ties;
         let mut shares = [Share::default(); WIDTH];
-        for Part { group, sleepers, key, except } in self.parts() {
+        for Part { group, sleepers, key, except, .. } in self.parts() {
             let rules = self.index.rules();
             let mut add = |digit: u32, summary: &Ranked| {
                 if summary.ties_with(key, ties) {
@@ -316,31 +373,13 @@ impl Survey for Search<'_> {
         shares
     }
 
-    fn each_tied(&self, range: Range, mut visit: impl FnMut(Tied)) {
-        // The accounts of several groups are to be put into one order.
-        let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
-        for Part { group, sleepers, key, except } in self.parts() {
-            let ties = |summary: &Ranked| summary.ties_with(key, self.index.ties);
-            let mut add = |number: u32, place: u32, weight: u64| {
-                let hash = self.index.hashes[place as usize];
-                let account = Tied { number, place, hash, weight };
-                if self.parts.len() == 1 {
-                    visit(account);
-                } else {
-                    tied.push(account);
-                }
-            };
-            if sleepers {
-                let ties = |sleeper: &Sleeper| ties(&sleeper.ranked);
-                group.asleep.visit(range, except, &ties, &mut |number, place, sleeper| {
-                    add(number, place, sleeper.ranked.weight);
-                });
-            } else {
-                group.ranked.visit(range, except, &ties, &mut |number, place, ranked| {
-                    add(number, place, ranked.weight);
-                });
-            }
+    fn each_tied(&self, range: Range, visit: impl FnMut(Tied)) {
+        if let [part] = self.parts[..] {
+            return self.each_of(&self.part(part), range, visit);
         }
+        // The accounts of several parts are to be put into one order.
+        let mut tied: ArrayVec<Tied, { COMPARED as usize }> = ArrayVec::new();
+        self.parts().for_each(|part| self.each_of(&part, range, |account| tied.push(account)));
         tied.sort_unstable_by_key(|account| account.number);
         tied.iter().copied().for_each(visit);
     }

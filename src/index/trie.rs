@@ -3,8 +3,10 @@
 mod node;
 mod range;
 
+use arrayvec::ArrayVec;
+
 use self::node::{Child, Node};
-use self::range::{DIGIT_BITS, digit};
+use self::range::{DIGIT_BITS, MAX_HEIGHT, digit};
 pub(crate) use self::range::{Range, WIDTH, height_for};
 use crate::time::Timestamp;
 
@@ -304,15 +306,41 @@ impl<S: Summary> Trie<S> {
 
     /// Visits the numbers, places and summaries of the entries of a range whose summary `wanted`
     /// accepts, but for some. It must accept the summary of a set when it accepts that of a part.
+    #[inline]
     pub(crate) fn visit(
         &self,
         range: Range,
         except: Except<'_>,
-        wanted: &impl Fn(&S) -> bool,
-        visit: &mut impl FnMut(u32, u32, &S),
+        wanted: impl Fn(&S) -> bool,
+        mut visit: impl FnMut(u32, u32, &S),
     ) {
-        if let Some(node) = self.node(range) {
-            self.visit_below(node, range, except, wanted, visit);
+        let mut left: ArrayVec<(&Node<S>, Range, Except<'_>), { WIDTH * MAX_HEIGHT as usize }> =
+            self.node(range).map(|node| (node, range, except)).into_iter().collect();
+        while let Some((node, range, except)) = left.pop() {
+            if range.level == 0 {
+                for (digit, child) in node.children() {
+                    let counts = except.within(range, digit).count(&child.summary) == Count::All;
+                    if counts && wanted(&child.summary) {
+                        visit(range.prefix << DIGIT_BITS | digit, child.below, &child.summary);
+                    }
+                }
+                continue;
+            }
+            let start = left.len();
+            for (digit, child) in node.children() {
+                let except = except.within(range, digit);
+                let is_wanted = match except.count(&child.summary) {
+                    Count::None => false,
+                    Count::All => wanted(&child.summary),
+                    // The summary is also that of others: it says nothing.
+                    Count::Some => true,
+                };
+                if let Some(below) = range.below(digit).filter(|_| is_wanted) {
+                    left.push((&self.nodes[child.below as usize], below, except));
+                }
+            }
+            // The first comes next.
+            left[start..].reverse();
         }
     }
 
@@ -348,38 +376,6 @@ impl<S: Summary> Trie<S> {
         }
     }
 
-    fn visit_below(
-        &self,
-        node: &Node<S>,
-        range: Range,
-        except: Except<'_>,
-        wanted: &impl Fn(&S) -> bool,
-        visit: &mut impl FnMut(u32, u32, &S),
-    ) {
-        if range.level == 0 {
-            for (digit, child) in node.children() {
-                let counts = except.within(range, digit).count(&child.summary) == Count::All;
-                if counts && wanted(&child.summary) {
-                    visit(range.prefix << DIGIT_BITS | digit, child.below, &child.summary);
-                }
-            }
-            return;
-        }
-        for (digit, child) in node.children() {
-            let except = except.within(range, digit);
-            let is_wanted = match except.count(&child.summary) {
-                Count::None => false,
-                Count::All => wanted(&child.summary),
-                // The summary is also that of others: it says nothing.
-                Count::Some => true,
-            };
-            if let Some(below) = range.below(digit).filter(|_| is_wanted) {
-                let node = &self.nodes[child.below as usize];
-                self.visit_below(node, below, except, wanted, visit);
-            }
-        }
-    }
-
     /// The place of the account of a number.
     pub(crate) fn place(&self, number: u32) -> Option<u32> {
         if height_for(number) > self.height {
@@ -395,6 +391,11 @@ impl<S: Summary> Trie<S> {
     pub(crate) fn get(&self, number: u32) -> Option<&S> {
         let node = self.node(Range { prefix: number >> DIGIT_BITS, level: 0 })?;
         node.get(digit(number, 0))
+    }
+
+    /// The summary of a number that is held by that node at the bottom.
+    pub(crate) fn get_in(&self, bottom: u32, number: u32) -> Option<&S> {
+        self.nodes[bottom as usize].get(digit(number, 0))
     }
 
     fn node(&self, range: Range) -> Option<&Node<S>> {

@@ -86,7 +86,13 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<(), AccountError> {
         plan.validate()?;
-        self.update(account, now, |state| state.set_plan(plan))
+        let (before, weight) = self.update(account, now, |state| {
+            let before = state.weight;
+            state.set_plan(plan);
+            (before, state.weight)
+        })?;
+        self.roster.reweigh(before, weight);
+        Ok(())
     }
 
     /// Replaces the models that an account may serve.

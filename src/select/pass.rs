@@ -45,16 +45,20 @@ impl<'a> Pass<'a> {
     }
 
     fn eligible(&self) -> impl Iterator<Item = (Slot, &'a AccountState)> + '_ {
-        let (query, view) = (self.query, self.view);
-        let accounts = view.roster.iter();
-        accounts.filter(|&(slot, state)| eligible(state, slot, false, query, view).is_ok())
+        self.view.roster.iter().filter(|&(slot, state)| self.is_eligible(slot, state))
+    }
+
+    fn is_eligible(&self, slot: Slot, state: &AccountState) -> bool {
+        eligible(state, slot, false, self.query, self.view).is_ok()
     }
 
     fn tied(&self) -> impl Iterator<Item = (Slot, &'a AccountState)> + '_ {
-        let (query, view) = (self.query, self.view);
-        let key = move |slot, state| rank::key(state, slot, query, view);
-        self.eligible()
-            .filter(move |&(slot, state)| self.best.ties_with(key(slot, state), self.ties))
+        self.eligible().filter(|&(slot, state)| self.ties(slot, state))
+    }
+
+    /// Whether an eligible account ties with the best.
+    fn ties(&self, slot: Slot, state: &AccountState) -> bool {
+        self.best.ties_with(rank::key(state, slot, self.query, self.view), self.ties)
     }
 }
 
@@ -62,6 +66,16 @@ impl Survey for Pass<'_> {
     fn best(&self) -> Option<Best> {
         let Ranked { place, tied, .. } = self.best;
         (tied > 0).then_some(Best { place, tied })
+    }
+
+    fn weight(&self) -> u64 {
+        self.best.weight
+    }
+
+    fn weight_at(&self, place: u32) -> Option<u64> {
+        let (slot, state) = self.view.roster.at(place)?;
+        let ties = self.is_eligible(slot, state) && self.ties(slot, state);
+        ties.then_some(state.weight.into())
     }
 
     fn shares(&self, range: Range) -> [Share; WIDTH] {

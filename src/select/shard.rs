@@ -1,8 +1,12 @@
 //! A caller's own place among accounts that are equally good.
 
+mod draws;
+
 use std::cmp::Ordering;
 
+use self::draws::drawn;
 use crate::request::Caller;
+use crate::roster::Roster;
 use crate::select::survey::{Survey, Tied};
 
 /// The index of a caller's account among `tied`, in the order of insertion.
@@ -35,14 +39,32 @@ pub(super) fn nth(index: u32, tied: u32, survey: &impl Survey) -> Option<u32> {
 /// How many accounts are looked at one by one.
 pub(crate) const COMPARED: u32 = 64;
 
+/// The place of a caller's account, among those that tie with the best.
+///
+/// Among up to 64 it is the one to which the caller is [drawn most](nearest_of); among more the
+/// first that it [draws by lot](draws), if it draws one. Either way accounts get callers in
+/// proportion to their weights.
+pub(super) fn nearest(
+    caller: Caller,
+    tied: u32,
+    roster: &Roster,
+    survey: &impl Survey,
+) -> Option<u32> {
+    if tied > COMPARED
+        && let Some(place) = drawn(caller, roster, survey)
+    {
+        return Some(place);
+    }
+    nearest_of(caller, tied, survey)
+}
+
 /// The place of the account to which a caller is drawn most, among those that tie with the best.
 ///
-/// Accounts get callers in proportion to their weights, and one that leaves takes only its own
-/// callers with it. Among more than 64 that holds for parts of 16, 256, … accounts in
-/// the order of insertion first, each with the weights of those that tie; then the part that
-/// loses an account also loses callers to the others: about as many as the account had, for each
-/// size of parts that was compared.
-pub(super) fn nearest(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
+/// One that leaves takes only its own callers with it. Among more than 64 that holds for parts of
+/// 16, 256, … accounts in the order of insertion first, each with the weights of those that tie;
+/// then the part that loses an account also loses callers to the others: about as many as the
+/// account had, for each size of parts that was compared.
+fn nearest_of(caller: Caller, tied: u32, survey: &impl Survey) -> Option<u32> {
     let (mut range, mut left) = (survey.whole(), tied);
     while left > COMPARED {
         let mut nearest = Nearest::default();
@@ -115,43 +137,51 @@ impl PartialOrd for Distance {
 }
 
 /// The nearest of those that were offered, of equal ones the first. Most of them take no
-/// logarithm.
-struct Nearest<T>(Option<(Distance, f64, T)>);
+/// logarithm, and none does where all weights are equal.
+struct Nearest<T> {
+    found: Option<(Distance, T)>,
+    /// How far that is, once it was asked for.
+    scaled: Option<f64>,
+}
 
 impl<T> Default for Nearest<T> {
     fn default() -> Self {
-        Self(None)
+        Self { found: None, scaled: None }
     }
 }
 
 impl<T> Nearest<T> {
     #[inline]
     fn offer(&mut self, distance: Distance, what: T) {
-        if let Some((nearest, scaled, _)) = self.0 {
-            let is_farther = if distance.weight == nearest.weight {
-                distance.hash <= nearest.hash
-            } else {
-                distance.is_beyond(scaled)
-            };
-            if is_farther {
-                return;
+        if let Some((nearest, found)) = &mut self.found
+            && nearest.weight == distance.weight
+        {
+            if distance.hash > nearest.hash {
+                (nearest.hash, *found, self.scaled) = (distance.hash, what, None);
             }
+            return;
         }
-        self.compare(distance, what);
+        self.offer_other(distance, what);
     }
 
-    fn compare(&mut self, distance: Distance, what: T) {
-        let scaled = distance.scaled();
-        let is_nearer = |&(nearest, nearest_scaled, _): &(Distance, f64, T)| {
-            distance.compare(scaled, nearest, nearest_scaled).is_lt()
+    /// Offers something of another weight than the nearest.
+    fn offer_other(&mut self, distance: Distance, what: T) {
+        let Some((nearest, _)) = &self.found else {
+            self.found = Some((distance, what));
+            return;
         };
-        if self.0.as_ref().is_none_or(is_nearer) {
-            self.0 = Some((distance, scaled, what));
+        let nearest_scaled = *self.scaled.get_or_insert_with(|| nearest.scaled());
+        if distance.is_beyond(nearest_scaled) {
+            return;
+        }
+        let scaled = distance.scaled();
+        if distance.compare(scaled, *nearest, nearest_scaled).is_lt() {
+            (self.found, self.scaled) = (Some((distance, what)), Some(scaled));
         }
     }
 
     fn found(self) -> Option<T> {
-        self.0.map(|(_, _, what)| what)
+        self.found.map(|(_, what)| what)
     }
 }
 

@@ -18,6 +18,12 @@ pub(crate) trait Survey {
     /// is eligible.
     fn best(&self) -> Option<Best>;
 
+    /// The weights of the accounts that tie with the best, in thousandths, together.
+    fn weight(&self) -> u64;
+
+    /// The weight of the account in a place of the roster, in thousandths, if it ties with the best.
+    fn weight_at(&self, place: u32) -> Option<u64>;
+
     /// The accounts that tie with the best, in the parts of a range of numbers.
     fn shares(&self, range: Range) -> [Share; WIDTH];
 
@@ -89,7 +95,7 @@ fn choose_from(
     };
     let own = query.caller.filter(|_| tied > 1).and_then(|caller| match view.config.rank.shard {
         Shard::Modulo => shard::nth(shard::modulo(caller, tied), tied, survey),
-        Shard::Rendezvous => shard::nearest(caller, tied, survey),
+        Shard::Rendezvous => shard::nearest(caller, tied, view.roster, survey),
         Shard::Off => None,
     });
     let slot = view.roster.slot_at(own.unwrap_or(place));

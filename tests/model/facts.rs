@@ -96,6 +96,8 @@ pub(crate) struct Member {
     pub(crate) serial: Serial,
     /// One more than that of the account that was the last when it came, 0 in an empty pool.
     pub(crate) number: u32,
+    /// What it was given when it came: the seat that was given up last, else a new one.
+    pub(crate) seat: u32,
     pub(crate) id: AccountId,
     pub(crate) added_at: Timestamp,
     pub(crate) plan: Plan,

@@ -43,6 +43,9 @@ pub(crate) struct Model {
     pub(crate) config: Config,
     /// In the order of insertion.
     pub(crate) accounts: Vec<Member>,
+    /// How many seats there are, and those that are free, the one given up last coming last.
+    pub(crate) seats: u32,
+    free_seats: Vec<u32>,
     /// Live blocks made by upstreams of accounts that were removed, the last one last.
     departed: Vec<(AccountId, Vec<Block>)>,
     /// Longest silent first.
@@ -80,6 +83,8 @@ impl Model {
         Self {
             config,
             accounts: Vec::new(),
+            seats: 0,
+            free_seats: Vec::new(),
             departed: Vec::new(),
             leases: Vec::new(),
             bindings: Vec::new(),
@@ -767,9 +772,12 @@ impl Model {
         let serial = self.next_serial;
         self.next_serial += 1;
         let number = self.accounts.last().map_or(0, |last| last.number + 1);
+        let seat = self.free_seats.pop().unwrap_or(self.seats);
+        self.seats = self.seats.max(seat + 1);
         let member = Member {
             serial,
             number,
+            seat,
             id: id.clone(),
             added_at: self.now,
             plan: declared.plan.clone(),
@@ -833,6 +841,7 @@ impl Model {
             return false;
         };
         let mut gone = self.accounts.remove(index);
+        self.free_seats.push(gone.seat);
         gone.blocks.retain(|block| block.upstream && self.now < block.until);
         if !gone.blocks.is_empty() {
             self.departed.push((gone.id, gone.blocks));

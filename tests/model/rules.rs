@@ -446,12 +446,41 @@ impl Model {
                 inserted.iter().filter(|(key, _)| is_tied(key)).map(|(_, it)| *it).collect();
             let chosen = match (&query.caller, self.config.rank.shard) {
                 (Some(caller), Shard::Modulo) => tied[(hash(caller) >> 32) as usize % tied.len()],
-                (Some(caller), Shard::Rendezvous) => nearest(caller, &tied).unwrap(),
+                (Some(caller), Shard::Rendezvous) => self.own_place(caller, &tied),
                 _ => first,
             };
             return Ok(Choice { serial: chosen.serial, path: Path::Rank, tied: tied.len() });
         }
         self.without_eligible(&verdicts)
+    }
+
+    /// A caller's account among equally good ones: of few the one that draws it most, of many the
+    /// first of the seats it is dealt that holds one of them, if that is not too light.
+    fn own_place<'a>(&self, caller: &str, tied: &[&'a Member]) -> &'a Member {
+        if tied.len() > COMPARED {
+            let heaviest = self.heaviest();
+            let level = (6..=32).find(|&level| 1 << level >= u64::from(self.seats)).unwrap();
+            let weights: u128 = tied.iter().map(|member| thousandths(member) as u128).sum();
+            // One for each 32nd part of all lots that wins, and part of one for part of the callers.
+            let part = u128::from(hash(caller) % (1 << 32));
+            let lots = heaviest << level;
+            let dealt = (((weights * 32) << 32) / lots + part) >> 32;
+            for (seat, lot) in seats_dealt(caller, level, dealt.min(8) as u64) {
+                let holder = tied.iter().find(|member| u64::from(member.seat) == seat);
+                let wins =
+                    |it: &&Member| u128::from(lot) * heaviest < (thousandths(it) as u128) << 32;
+                if let Some(winner) = holder.filter(|it| wins(it)) {
+                    return winner;
+                }
+            }
+        }
+        nearest(caller, tied).unwrap()
+    }
+
+    /// The first of 1, 2, 4, … that no account's weight exceeds, in thousandths.
+    fn heaviest(&self) -> u128 {
+        let most = self.accounts.iter().map(thousandths).fold(0.0, f64::max);
+        (0..).map(|doublings| 1_000 << doublings).find(|&bound| bound as f64 >= most).unwrap()
     }
 
     /// No account is eligible: the throttled one that is closest to recovery, or a refusal.
@@ -703,6 +732,23 @@ fn may_override(degraded: Degraded, dimension: Dimension) -> bool {
 
 /// Up to so many accounts draw a caller one against the other.
 const COMPARED: usize = 64;
+
+/// The first seats that a caller is dealt, each with its lot. For twice as many seats, the seats
+/// of the lower half are dealt in the same order, and ones of the upper half come in between.
+fn seats_dealt(caller: &str, level: u64, count: u64) -> Vec<(u64, u64)> {
+    let fewer = if level > 6 { seats_dealt(caller, level - 1, count) } else { Vec::new() };
+    let mut fewer = fewer.into_iter();
+    let chance = |turn: u64| {
+        let turn = 256 * level + turn;
+        mix(hash(caller).wrapping_add(turn.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    };
+    let deal = |turn| {
+        let seat = chance(turn) >> (64 - level);
+        let is_upper = level == 6 || seat >= 1 << (level - 1);
+        if is_upper { (seat, chance(turn) % (1 << 32)) } else { fewer.next().unwrap() }
+    };
+    (1..=count).map(deal).collect()
+}
 
 /// The account that draws a caller most among equally good ones. Too many are first cut down: from the highest hexadecimal
 /// digit of their numbers on, those that agree up to that digit form a part, and only the part

@@ -12,7 +12,7 @@ pub(crate) struct Range {
 pub(crate) const WIDTH: usize = 1 << DIGIT_BITS;
 pub(super) const DIGIT_BITS: u32 = 4;
 /// The height at which all numbers have room.
-const MAX_HEIGHT: u32 = u32::BITS / DIGIT_BITS;
+pub(super) const MAX_HEIGHT: u32 = u32::BITS / DIGIT_BITS;
 
 impl Range {
     /// All numbers that a trie of this height has room for.

@@ -333,10 +333,10 @@ impl<S: Plain> Pair<S> {
         }
 
         let mut visited = Vec::new();
-        let mut note = |number, place, summary: &S| {
+        let note = |number, place, summary: &S| {
             visited.push(Entry { number, place, summary: *summary });
         };
-        self.trie.visit(range, except, &|_| true, &mut note);
+        self.trie.visit(range, except, |_| true, note);
         assert_eq!(visited.len(), inside.len(), "visited");
         for (one, other) in visited.iter().zip(&inside) {
             assert_eq!((one.number, one.place), (other.number, other.place), "visited in order");
@@ -346,7 +346,7 @@ impl<S: Plain> Pair<S> {
         let all = S::joined(&left, self.rules);
         let wanted = |summary: &S| summary.is_best(&all, self.rules);
         let mut best = Vec::new();
-        self.trie.visit(range, except, &wanted, &mut |number, _, _| best.push(number));
+        self.trie.visit(range, except, wanted, |number, _, _| best.push(number));
         let listed = inside.iter().filter(|entry| wanted(&entry.summary));
         let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
         assert_eq!(best, listed, "those that are as good as the best of {left:?}");
@@ -397,8 +397,8 @@ proptest! {
             let everyone = Except { numbers: &[], at: Timestamp::ZERO };
             let is_short = |summary: &Ranked| summary.tokens < 2;
             let mut short = Vec::new();
-            let (range, mut visit) = (pair.trie.range(), |number, _, _: &Ranked| short.push(number));
-            pair.trie.visit(range, everyone, &is_short, &mut visit);
+            let (range, visit) = (pair.trie.range(), |number, _, _: &Ranked| short.push(number));
+            pair.trie.visit(range, everyone, is_short, visit);
             let listed = pair.entries.iter().filter(|entry| is_short(&entry.summary));
             let listed: Vec<u32> = listed.map(|entry| entry.number).collect();
             assert_eq!(short, listed, "those that are short of tokens");
