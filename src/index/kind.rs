@@ -182,7 +182,7 @@ impl Kind {
                     None
                 }
                 Condition::BindingLimit => {
-                    query.caller = Some(Caller::ANYBODY);
+                    query.caller = Some(&Caller::ANYBODY);
                     None
                 }
                 Condition::PastCapModel(_) | Condition::PastCapSelector(_) => continue,
