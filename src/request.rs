@@ -198,6 +198,7 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the caller by its key; a blank key means anonymous.
+    #[inline]
     pub fn caller(mut self, key: &str) -> Self {
         self.caller = Caller::new(key);
         self
@@ -212,6 +213,7 @@ impl<'a> Request<'a> {
 
     /// Counts the caller as one of `tenant`; call it after the caller is set. Without a caller it
     /// does nothing.
+    #[inline]
     pub fn tenant(mut self, tenant: &str) -> Self {
         self.caller = self.caller.map(|caller| caller.of_tenant(tenant));
         self

@@ -98,6 +98,7 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
 
 /// The first account of a bound caller if it serves, as in most turns of a conversation: it needs
 /// no ranking, and the trail is kept.
+#[inline]
 pub(crate) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<(Choice, Bound)> {
     let policy = &view.config.sticky;
     let key = query.binding_key(view.config)?;
@@ -206,6 +207,7 @@ pub(crate) fn has_left(slot: Slot, query: &Query<'_>, view: &View<'_>) -> bool {
 }
 
 /// The same of an account that is not gone.
+#[inline]
 fn leaves(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     if matches!(state.standing(), Status::Disabled | Status::Banned) {
         return true;

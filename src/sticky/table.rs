@@ -119,6 +119,7 @@ struct Node {
 }
 
 /// Where a node was, and whether its binding had lapsed.
+#[derive(Clone, Copy)]
 struct Left {
     previous: u32,
     next: u32,
