@@ -202,8 +202,7 @@ impl Scheduler {
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
-        // The index is asked neither about a conversation that stays where it is, nor where it is
-        // to stay: it can wait.
+        // The index is not asked about a conversation that stays where it is, or must: it can wait.
         if query.affinity != Affinity::Require {
             if let Some((choice, bound)) = stay(query, &self.view_alone(now)) {
                 self.note_hit(&bound, now);
