@@ -74,21 +74,21 @@ impl Names {
     /// A request's model, and whether it draws on an account's quota.
     #[inline]
     pub(crate) fn find_model(&self, model: Option<&str>) -> (Named, bool) {
-        let canonical = model.map(|model| self.canonical(model));
-        (self.find(canonical), canonical.is_none_or(|model| self.is_metered(model)))
+        let Some(model) = model else {
+            return (Named::Absent, true);
+        };
+        let model = self.canonical(model);
+        (self.find(model), self.is_metered(model))
     }
 
     #[inline]
     pub(crate) fn find_selector(&self, selector: Option<&str>) -> Named {
-        self.find(selector)
+        selector.map_or(Named::Absent, |selector| self.find(selector))
     }
 
-    #[inline]
-    fn find(&self, name: Option<&str>) -> Named {
-        match name {
-            None => Named::Absent,
-            Some(name) => self.ids.get(name).map_or(Named::Unknown, |&id| Named::Known(id)),
-        }
+    #[inline(never)]
+    fn find(&self, name: &str) -> Named {
+        self.ids.get(name).map_or(Named::Unknown, |&id| Named::Known(id))
     }
 
     /// The number of a model's canonical name, given now if it has none.

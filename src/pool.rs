@@ -17,7 +17,7 @@ use crate::outcome::{Outcome, QuotaReading};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
 use crate::request::{Caller, Request};
 use crate::scheduler::{AccountView, BindingView, BlockScope, LoadView, Scheduler};
-use crate::shared::{Shared, State};
+use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::time::{Millis, Timestamp};
 #[cfg(any(feature = "tokio", pool_shuttle))]
@@ -96,11 +96,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&self, request: &Request<'_>) -> Result<Lease<T>, Unavailable> {
-        let granted = self.shared.run(|state, now| {
-            let grant = state.scheduler.select(request, now)?;
-            Ok(state.with_payload(grant))
-        });
-        granted.map(|granted| self.lease(granted))
+        self.lease(|scheduler, now| scheduler.select(request, now))
     }
 
     /// Selects an account, and waits for one if none is eligible, for at most `max_wait`: see
@@ -177,11 +173,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         account: &str,
         request: &Request<'_>,
     ) -> Result<Lease<T>, Unavailable> {
-        let granted = self.shared.run(|state, now| {
-            let grant = state.scheduler.select_account(account, request, now)?;
-            Ok(state.with_payload(grant))
-        });
-        granted.map(|granted| self.lease(granted))
+        self.lease(|scheduler, now| scheduler.select_account(account, request, now))
     }
 
     /// What [`select`](Self::select) would answer, without changing anything.
@@ -509,14 +501,22 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         })
     }
 
-    fn lease(&self, (grant, payload): (Grant, Arc<T>)) -> Lease<T> {
-        Lease::granted(&self.shared, grant, payload)
-    }
-}
-
-impl<T> State<T> {
-    fn with_payload(&self, grant: Grant) -> (Grant, Arc<T>) {
-        let payload = self.payload(grant.ticket.slot).cloned();
-        (grant, payload.expect("every account of a pool was added with its payload"))
+    /// A selection with the payload. (A refusal is large: here it is moved but once.)
+    #[inline]
+    fn lease(
+        &self,
+        select: impl FnOnce(&mut Scheduler, Timestamp) -> Result<Grant, Unavailable>,
+    ) -> Result<Lease<T>, Unavailable> {
+        let mut turn = self.shared.turn();
+        let (state, now) = (&mut *turn.state, turn.now);
+        let granted = select(&mut state.scheduler, now);
+        let slot = granted.as_ref().ok().map(|grant| grant.ticket.slot);
+        let payload = slot.and_then(|slot| state.payload(slot).cloned());
+        state.room.serve(&mut state.scheduler, now);
+        turn.end();
+        granted.map(|grant| {
+            let payload = payload.expect("every account of a pool was added with its payload");
+            Lease::granted(&self.shared, grant, payload)
+        })
     }
 }

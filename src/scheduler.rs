@@ -28,12 +28,13 @@ use crate::index::Index;
 use crate::leases::{LeaseState, Leases};
 use crate::names::{NameId, Named, Names};
 use crate::refusal::{Unavailable, WaitTicket};
-use crate::request::Request;
+use crate::request::{Affinity, Request};
 use crate::roster::{Departed, Roster, Touch};
+use crate::select::conversation::stay;
 use crate::select::decision::{Affair, Choice, Decision, Fate, Sighting};
 use crate::select::query::{Query, View};
 use crate::select::rank::Layout;
-use crate::select::{decide, decide_for, decide_unranked};
+use crate::select::{decide, decide_by_binding, decide_by_rank, decide_for};
 use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::sticky::{BindingKey, Bindings, Bound};
@@ -193,15 +194,32 @@ impl Scheduler {
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
-        // The index is not asked about a conversation that stays where it is: it can wait.
-        if let Some(decision) = &decide_unranked(&query, &self.view_alone(now)) {
-            self.note_sighting(&decision.affair, now);
-            return self.carry_out(decision, &query, request, now);
+        if query.may_follow(&self.config) {
+            return self.select_for_bound(&query, request, now);
         }
         self.refresh_index(now);
-        let decision = decide(&query, &self.view(now));
-        self.note_sighting(&decision.affair, now);
-        self.carry_out(&decision, &query, request, now)
+        let outcome = decide_by_rank(&query, &self.view(now));
+        self.carry_out(&outcome, None, &query, request, now)
+    }
+
+    /// Selects for a request that may follow a binding.
+    fn select_for_bound(
+        &mut self,
+        query: &Query<'_>,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Grant, Unavailable> {
+        // The index is not asked about a conversation that stays where it is, or must: it can wait.
+        if query.affinity != Affinity::Require {
+            if let Some((choice, bound)) = stay(query, &self.view_alone(now)) {
+                self.note_hit(&bound, now);
+                return self.carry_out(&Ok(choice), Some(&bound), query, request, now);
+            }
+            self.refresh_index(now);
+        }
+        let Decision { outcome, affair } = &decide_by_binding(query, &self.view(now));
+        self.note_sighting(affair, now);
+        self.carry_out(outcome, affair.bound(), query, request, now)
     }
 
     /// Reserves that very account for the request, if it is eligible.
@@ -218,7 +236,7 @@ impl Scheduler {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
-        self.carry_out(&Decision { outcome, affair: Affair::None }, &query, request, now)
+        self.carry_out(&outcome, None, &query, request, now)
     }
 
     /// What [`select`](Self::select) would answer, without changing anything. A refusal's wait
@@ -317,21 +335,22 @@ impl Scheduler {
         decide_for(self.roster.find(account), query, &self.view(now))
     }
 
-    /// Reserves what was chosen, or counts the refusal.
-    #[inline]
+    /// Reserves what was chosen, or counts the refusal. `bound` is the caller's binding, if one was
+    /// found.
     fn carry_out(
         &mut self,
-        decision: &Decision,
+        outcome: &Result<Choice, Unavailable>,
+        bound: Option<&Bound>,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
-        match &decision.outcome {
+        match outcome {
             &Ok(choice) => {
-                if let Some(waited) = query.waited {
+                if let Some(&waited) = query.waited {
                     self.give_up(waited);
                 }
-                Ok(self.reserve(choice, &decision.affair, query, request, now))
+                Ok(self.reserve(choice, bound, query, request, now))
             }
             Err(refusal) => {
                 self.refuse(refusal, query.waited, now);
@@ -342,9 +361,9 @@ impl Scheduler {
 
     /// Counts a refusal; the request gives its place in a queue back, unless it waits on there.
     #[inline(never)]
-    fn refuse(&mut self, refusal: &Unavailable, waited: Option<WaitTicket>, now: Timestamp) {
+    fn refuse(&mut self, refusal: &Unavailable, waited: Option<&WaitTicket>, now: Timestamp) {
         let stays = refusal.wait.as_ref().map(|wait| wait.ticket.sequence);
-        if let Some(waited) = waited.filter(|waited| Some(waited.sequence) != stays) {
+        if let Some(&waited) = waited.filter(|waited| Some(waited.sequence) != stays) {
             self.give_up(waited);
         }
         self.stats.refuse(refusal);
@@ -364,11 +383,11 @@ impl Scheduler {
         }
     }
 
-    /// Reserves what was chosen, after the look-up of the caller's binding came to `affair`.
+    /// Reserves what was chosen for a caller whose binding is `bound`, if one was found.
     fn reserve(
         &mut self,
         choice: Choice,
-        affair: &Affair,
+        bound: Option<&Bound>,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
@@ -387,8 +406,8 @@ impl Scheduler {
         let (account, epoch) = (state.id.clone(), state.breaker.epoch());
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
-            let key = || BindingKey::new(caller, model, selector, &self.config.sticky);
-            let bound = affair.bound().copied().unwrap_or_else(|| Bound::nowhere(key()));
+            let key = || BindingKey::new(*caller, model, selector, &self.config.sticky);
+            let bound = bound.copied().unwrap_or_else(|| Bound::nowhere(key()));
             (bound, caller.tenant)
         });
         let lease = LeaseState {
@@ -486,7 +505,7 @@ impl Scheduler {
         self.drop_binding(key);
     }
 
-    /// A look-up that found a binding.
+    /// A look-up that found a binding whose trail does not stay as it is.
     #[inline(never)]
     fn note_found(&mut self, bound: &Bound, trail: &Fate, result: Sighting, now: Timestamp) {
         self.stats.sticky.add(result);
@@ -494,10 +513,22 @@ impl Scheduler {
             self.events.emit(|| Event::MovedCold);
         }
         match trail {
-            Fate::Kept => {}
             Fate::Became(trail) => self.replace_trail(&bound.key, trail.clone()),
             Fate::Dropped => return self.drop_binding(&bound.key),
         }
+        self.note_use(bound, now);
+    }
+
+    /// A look-up that found a binding whose first account serves, and its trail as it is.
+    #[inline]
+    fn note_hit(&mut self, bound: &Bound, now: Timestamp) {
+        self.stats.sticky.add(Sighting::Hit);
+        self.note_use(bound, now);
+    }
+
+    /// A binding that was looked up and goes on.
+    #[inline]
+    fn note_use(&mut self, bound: &Bound, now: Timestamp) {
         if self.config.sticky.refresh == Refresh::OnLookup {
             self.bindings.refresh(bound, now);
         }

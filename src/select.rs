@@ -9,7 +9,7 @@ pub(crate) mod rank;
 pub(crate) mod shard;
 pub(crate) mod survey;
 
-use self::conversation::{Found, bound_until, follow, look_up, require, stay};
+use self::conversation::{Found, bound_until, follow, look_up, require};
 use self::decision::{Affair, Choice, Decision};
 use self::eligible::judge;
 use self::query::{Query, View};
@@ -19,22 +19,24 @@ use crate::refusal::{Lift, Reason, Rejection, Unavailable};
 use crate::request::Affinity;
 use crate::slot::Slot;
 
-/// The decision for a request that ranking has no part in, if it is one.
-pub(crate) fn decide_unranked(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
-    match query.affinity {
-        Affinity::Require => Some(require(query, view)),
-        Affinity::Ignore => None,
-        Affinity::Prefer => stay(query, view),
-    }
-}
-
 /// Decides for a request, without allocation.
 pub(crate) fn decide(query: &Query<'_>, view: &View<'_>) -> Decision {
+    if query.may_follow(view.config) {
+        return decide_by_binding(query, view);
+    }
+    Decision { outcome: decide_by_rank(query, view), affair: Affair::None }
+}
+
+/// Decides for a request that [follows](Query::may_follow) no binding.
+#[inline]
+pub(crate) fn decide_by_rank(query: &Query<'_>, view: &View<'_>) -> Result<Choice, Unavailable> {
+    choose(query, view, None)
+}
+
+/// Decides for a request that may follow a binding.
+pub(crate) fn decide_by_binding(query: &Query<'_>, view: &View<'_>) -> Decision {
     if query.affinity == Affinity::Require {
         return require(query, view);
-    }
-    if !query.is_sticky(view.config) {
-        return Decision { outcome: choose(query, view, None), affair: Affair::None };
     }
     match look_up(query, view) {
         Found::Binding(bound, binding) => follow(bound, binding, query, view),

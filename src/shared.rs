@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Settlement};
 use crate::room::Room;
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::time::Timestamp;
 
 /// What all clones of a pool share.
@@ -62,33 +62,18 @@ impl<T, C: Clock> Shared<T, C> {
     /// Runs one operation that frees nothing. Waiters are woken, and the observer is told, after
     /// the lock is released.
     pub(crate) fn run_alone<R>(&self, operation: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
-        let now = self.clock.now();
-        if let Some(observer) = self.observer.get() {
-            return self.run_observed(&**observer, operation, now);
-        }
-        let mut state = self.state.lock();
-        let result = operation(&mut state, now);
-        release(state);
+        let mut turn = self.turn();
+        let result = operation(&mut turn.state, turn.now);
+        turn.end();
         result
     }
 
-    /// The same with an observer.
-    #[inline(never)]
-    fn run_observed<R>(
-        &self,
-        observer: &dyn Observer,
-        operation: impl FnOnce(&mut State<T>, Timestamp) -> R,
-        now: Timestamp,
-    ) -> R {
-        let mut events = Vec::new();
-        let mut state = self.state.lock();
-        let result = operation(&mut state, now);
-        state.scheduler.drain_events(&mut events);
-        release(state);
-        for event in &events {
-            observer.on_event(event, now);
-        }
-        result
+    /// Takes the lock.
+    #[inline]
+    pub(crate) fn turn(&self) -> Turn<'_, T> {
+        let now = self.clock.now();
+        let state = self.state.lock();
+        Turn { state, now, observer: &self.observer }
     }
 
     /// Sets the observer; `false` when there is one.
@@ -124,12 +109,47 @@ impl<T> State<T> {
     }
 }
 
+/// The lock, held for one operation.
+pub(crate) struct Turn<'a, T> {
+    pub(crate) state: MutexGuard<'a, State<T>>,
+    /// The time read before it was taken.
+    pub(crate) now: Timestamp,
+    observer: &'a OnceLock<Box<dyn Observer>>,
+}
+
+impl<T> Turn<'_, T> {
+    /// Releases the lock; then wakes waiters, and tells the observer what happened.
+    #[inline]
+    pub(crate) fn end(self) {
+        let Self { state, now, observer } = self;
+        match observer.get() {
+            None => release(state),
+            Some(observer) => release_observed(state, &**observer, now),
+        }
+    }
+}
+
 /// Releases the lock, and wakes those who are to be woken.
 #[inline]
 fn release<T>(mut state: impl DerefMut<Target = State<T>>) {
     if let Some(wake_ups) = state.room.take_wake_ups() {
         drop(state);
         wake_ups.wake();
+    }
+}
+
+/// The same, and tells the observer what happened.
+#[inline(never)]
+fn release_observed<T>(
+    mut state: impl DerefMut<Target = State<T>>,
+    observer: &dyn Observer,
+    now: Timestamp,
+) {
+    let mut events = Vec::new();
+    state.scheduler.drain_events(&mut events);
+    release(state);
+    for event in &events {
+        observer.on_event(event, now);
     }
 }
 

@@ -2,16 +2,16 @@
 //! test explores.
 
 #[cfg(not(pool_shuttle))]
-pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(pool_shuttle)]
-pub(crate) use self::explored::Mutex;
+pub(crate) use self::explored::{Mutex, MutexGuard};
 
 #[cfg(pool_shuttle)]
 mod explored {
     use std::sync::PoisonError;
 
-    use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::sync::MutexGuard;
 
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);

@@ -184,7 +184,7 @@ impl Kind {
                     None
                 }
                 Condition::BindingLimit => {
-                    query.caller = Some(Caller::ANYBODY);
+                    query.caller = Some(&Caller::ANYBODY);
                     None
                 }
                 Condition::PastCapModel(_) | Condition::PastCapSelector(_) => continue,

@@ -47,7 +47,7 @@ impl Scheduler {
         let query = Query::new(request, &self.names);
         if let Some(caller) = query.caller.filter(|_| query.is_sticky(&self.config)) {
             let (model, selector) = self.intern(&query, request);
-            let key = BindingKey::new(caller, model, selector, &self.config.sticky);
+            let key = BindingKey::new(*caller, model, selector, &self.config.sticky);
             self.bind_key(Bound::nowhere(key), caller.tenant, slot, &query, now);
         }
         Ok(())

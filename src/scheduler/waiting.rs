@@ -42,7 +42,13 @@ impl Scheduler {
             let decision = decide(&query, &self.view(now));
             let Err(refusal) = decision.outcome else {
                 self.note_sighting(&decision.affair, now);
-                return self.carry_out(&decision, &query, request, now);
+                return self.carry_out(
+                    &decision.outcome,
+                    decision.affair.bound(),
+                    &query,
+                    request,
+                    now,
+                );
             };
             let Some(wait) = &refusal.wait else {
                 if let Some(waited) = request.waited {

@@ -96,9 +96,10 @@ fn required_at(binding: &Binding, query: &Query<'_>, view: &View<'_>) -> Option<
     ahead.filter(|&at| required(binding, query, &View { now: at, ..*view }).is_ok()).min()
 }
 
-/// The decision for a bound caller whose first account serves, which most turns of a conversation
-/// are: it needs no ranking.
-pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
+/// The first account of a bound caller if it serves, as in most turns of a conversation: it needs
+/// no ranking, and the trail is kept.
+#[inline]
+pub(crate) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<(Choice, Bound)> {
     let policy = &view.config.sticky;
     let key = query.binding_key(view.config)?;
     let (node, binding) = view.bindings.find_alive(&key, policy, view.now)?;
@@ -115,9 +116,7 @@ pub(super) fn stay(query: &Query<'_>, view: &View<'_>) -> Option<Decision> {
     if state.fallback_only || eligible(state, slot, true, query, view).is_err() {
         return None;
     }
-    let bound = Bound::at(key, node);
-    let affair = Affair::Found { bound, trail: Fate::Kept, result: Sighting::Hit };
-    Some(Decision { outcome: Ok(Choice { slot, path: Path::Sticky, tied: 1 }), affair })
+    Some((Choice { slot, path: Path::Sticky, tied: 1 }, Bound::at(key, node)))
 }
 
 /// Decides for a caller that is bound.
@@ -208,6 +207,7 @@ pub(crate) fn has_left(slot: Slot, query: &Query<'_>, view: &View<'_>) -> bool {
 }
 
 /// The same of an account that is not gone.
+#[inline]
 fn leaves(state: &AccountState, query: &Query<'_>, view: &View<'_>) -> bool {
     if matches!(state.standing(), Status::Disabled | Status::Banned) {
         return true;

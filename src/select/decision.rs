@@ -31,11 +31,9 @@ impl Affair {
     }
 }
 
-/// What becomes of a trail that was looked up.
+/// What becomes of a trail that was looked up and does not stay as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fate {
-    /// It stays as it is.
-    Kept,
     /// Accounts have left it.
     Became(Trail),
     /// The binding goes.

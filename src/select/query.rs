@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 /// A request whose names are resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Query<'a> {
-    pub(crate) caller: Option<Caller>,
+    pub(crate) caller: Option<&'a Caller>,
     pub(crate) model: Named,
     pub(crate) selector: Named,
     /// Whether the model draws on the account's quota.
@@ -26,22 +26,22 @@ pub(crate) struct Query<'a> {
     pub(crate) excluded: &'a [AccountId],
     pub(crate) cost: u64,
     pub(crate) affinity: Affinity,
-    pub(crate) waited: Option<WaitTicket>,
+    pub(crate) waited: Option<&'a WaitTicket>,
 }
 
 impl<'a> Query<'a> {
     #[inline]
-    pub(crate) fn new(request: &Request<'a>, names: &Names) -> Self {
+    pub(crate) fn new(request: &'a Request<'_>, names: &Names) -> Self {
         let (model, metered) = names.find_model(request.model);
         Self {
-            caller: request.caller,
+            caller: request.caller.as_ref(),
             model,
             selector: names.find_selector(request.selector),
             metered,
             excluded: request.excluded,
             cost: request.cost,
             affinity: request.affinity,
-            waited: request.waited,
+            waited: request.waited.as_ref(),
         }
     }
 
@@ -87,10 +87,16 @@ impl<'a> Query<'a> {
         wanted && config.sticky.is_on()
     }
 
+    /// Whether a binding may decide where it goes; otherwise ranking alone does.
+    #[inline]
+    pub(crate) fn may_follow(&self, config: &Config) -> bool {
+        self.affinity == Affinity::Require || self.is_sticky(config)
+    }
+
     /// The key of the caller's binding; `None` when there cannot be one.
     pub(crate) fn binding_key(&self, config: &Config) -> Option<BindingKey> {
         let caller = self.caller.filter(|_| self.is_sticky(config))?;
-        BindingKey::find(caller, self.model, self.selector, &config.sticky)
+        BindingKey::find(*caller, self.model, self.selector, &config.sticky)
     }
 }
 

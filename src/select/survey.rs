@@ -93,7 +93,7 @@ fn choose_from(
         let choice = degraded.map(|slot| Choice { slot, path: Path::Degraded, tied: 1 });
         return choice.ok_or(refusal);
     };
-    let own = query.caller.filter(|_| tied > 1).and_then(|caller| match view.config.rank.shard {
+    let own = query.caller.filter(|_| tied > 1).and_then(|&caller| match view.config.rank.shard {
         Shard::Modulo => shard::nth(shard::modulo(caller, tied), tied, survey),
         Shard::Rendezvous => shard::nearest(caller, tied, view.roster, survey),
         Shard::Off => None,
@@ -105,7 +105,7 @@ fn choose_from(
 /// The account of a strictly pinned caller: its place among all that are eligible, whatever their
 /// rank, or the best for a request of nobody. O(accounts).
 pub(super) fn pin(query: &Query<'_>, view: &View<'_>) -> Result<Choice, Unavailable> {
-    match query.caller.and_then(|caller| Pass::new(query, view).nearest(caller)) {
+    match query.caller.and_then(|&caller| Pass::new(query, view).nearest(caller)) {
         Some(slot) => Ok(Choice { slot, path: Path::Pin, tied: 1 }),
         None => choose(query, view, None),
     }

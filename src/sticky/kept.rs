@@ -228,8 +228,13 @@ impl KeptUsage {
     pub(crate) fn add(&mut self, usage: &Usage) {
         if usage.is_zero() && self.large.is_none() && self.small[0] < u32::MAX {
             self.small[0] += 1;
-            return;
+        } else {
+            self.add_amounts(usage);
         }
+    }
+
+    #[inline(never)]
+    fn add_amounts(&mut self, usage: &Usage) {
         let more = amounts(usage);
         let sums: [u64; 8] = std::array::from_fn(|at| more[at].wrapping_add(self.small[at].into()));
         // Where all of what is added is small, no sum has wrapped.

@@ -118,6 +118,33 @@ struct Node {
     next: u32,
 }
 
+/// Where a node was, and whether its binding had lapsed.
+#[derive(Clone, Copy)]
+struct Left {
+    previous: u32,
+    next: u32,
+    lapsed: bool,
+}
+
+impl Node {
+    /// Whether it holds the binding of `key`.
+    #[inline]
+    fn holds(&self, key: &BindingKey) -> bool {
+        self.key == *key && self.binding.is_some()
+    }
+
+    /// Follows the tail of the list, if it is another node, as that of a binding used just now.
+    #[inline]
+    fn move_behind(&mut self, tail: u32) -> Left {
+        let Self { previous, next, lapsed, .. } = *self;
+        self.lapsed = false;
+        if next != NONE {
+            (self.previous, self.next) = (tail, NONE);
+        }
+        Left { previous, next, lapsed }
+    }
+}
+
 impl Default for Bindings {
     fn default() -> Self {
         Self {
@@ -204,18 +231,19 @@ impl Bindings {
         usage: &Usage,
         now: Timestamp,
     ) -> bool {
-        let Some(node) = self.find_again(bound) else {
+        let Some(index) = self.find_again(bound) else {
             return false;
         };
-        let place = &mut self.nodes[node as usize];
-        let Some(binding) = place.binding.as_mut().filter(|_| !place.lapsed) else {
+        let node = &mut self.nodes[index as usize];
+        let Some(binding) = node.binding.as_mut().filter(|_| !node.lapsed) else {
             return false;
         };
         let again = binding.trail.serves_again(slot, now);
         if again {
             binding.last_used = now;
             binding.usage.add(usage);
-            self.renew(node);
+            let left = node.move_behind(self.tail);
+            self.fill_in(left, index);
         }
         again
     }
@@ -345,7 +373,7 @@ impl Bindings {
     #[inline]
     fn find_again(&self, bound: &Bound) -> Option<u32> {
         let node = self.nodes.get(bound.node() as usize);
-        let is_there = node.is_some_and(|node| node.key == bound.key && node.binding.is_some());
+        let is_there = node.is_some_and(|node| node.holds(&bound.key));
         if is_there { Some(bound.node()) } else { self.find_anew(&bound.key) }
     }
 
@@ -405,13 +433,18 @@ impl Bindings {
     /// Makes a node the last of the list, as that of a binding used just now.
     #[inline]
     fn renew(&mut self, index: u32) {
-        let node = &mut self.nodes[index as usize];
-        if std::mem::take(&mut node.lapsed) {
+        let left = self.nodes[index as usize].move_behind(self.tail);
+        self.fill_in(left, index);
+    }
+
+    /// Joins what a node has left, and makes it the last of the list.
+    #[inline]
+    fn fill_in(&mut self, left: Left, index: u32) {
+        let Left { previous, next, lapsed } = left;
+        if lapsed {
             self.lapsed -= 1;
         }
-        let (previous, next) = (node.previous, node.next);
         if next != NONE {
-            (node.previous, node.next) = (self.tail, NONE);
             if self.fresh == index {
                 self.fresh = next;
             }
