@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 
 use crate::account::AccountId;
@@ -39,7 +38,7 @@ impl Caller {
     pub fn new(key: &str) -> Option<Self> {
         named(key)?;
         let [digest, tenant] = match tenant(key) {
-            Some(tenant) => digests([key, tenant]),
+            Some(tenant) => [digest(key), digest(tenant)],
             None => [digest(key); 2],
         };
         Some(Self { digest, tenant: high_half(tenant) })
@@ -80,57 +79,8 @@ fn tenant(key: &str) -> Option<&str> {
 
 /// The first 16 bytes of the SHA-256 of `text`, big-endian.
 pub(crate) fn digest(text: &str) -> u128 {
-    let [digest] = digests([text]);
-    digest
-}
-
-/// The same of several texts. All blocks are there before the first is hashed: then a processor
-/// that has room for it hashes them at once.
-#[inline]
-fn digests<const N: usize>(texts: [&str; N]) -> [u128; N] {
-    let blocks = texts.map(|text| only_block(text.as_bytes()));
-    std::array::from_fn(|at| match &blocks[at] {
-        Some(block) => digest_block(block),
-        None => digest_long(texts[at]),
-    })
-}
-
-#[inline]
-fn digest_block(block: &[u8; 64]) -> u128 {
-    let mut state = INITIAL;
-    compress256(&mut state, std::slice::from_ref(block));
-    let [first, second, third, fourth, ..] = state.map(u128::from);
-    first << 96 | second << 64 | third << 32 | fourth
-}
-
-#[cold]
-fn digest_long(text: &str) -> u128 {
     let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(16).fold(0, |digest, &byte| digest << 8 | u128::from(byte))
-}
-
-/// What SHA-256 starts from (FIPS 180-4, 5.3.3).
-const INITIAL: [u32; 8] = [
-    0x6a09_e667,
-    0xbb67_ae85,
-    0x3c6e_f372,
-    0xa54f_f53a,
-    0x510e_527f,
-    0x9b05_688c,
-    0x1f83_d9ab,
-    0x5be0_cd19,
-];
-
-/// The one block that SHA-256 makes of a short text, as most keys are; `None` for a longer one.
-#[inline]
-fn only_block(text: &[u8]) -> Option<[u8; 64]> {
-    let mut block = [0; 64];
-    let (message, length) = block.split_at_mut(56);
-    let (start, end) = message.split_at_mut_checked(text.len())?;
-    start.copy_from_slice(text);
-    *end.first_mut()? = 0x80;
-    length.copy_from_slice(&(text.len() as u64 * 8).to_be_bytes());
-    Some(block)
+    hash.first_chunk().map_or(0, |half| u128::from_be_bytes(*half))
 }
 
 fn high_half(digest: u128) -> u64 {
@@ -352,24 +302,15 @@ fn trimmed(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Caller, digest, digest_long, high_half};
-
-    #[test]
-    fn texts_of_any_length_have_the_digests_of_sha_256() {
-        let text: String = ('a'..='z').cycle().take(200).collect();
-        for len in 0..text.len() {
-            assert_eq!(digest(&text[..len]), digest_long(&text[..len]), "{len} bytes");
-        }
-        assert_eq!(digest("abc"), 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223);
-    }
+    use super::{Caller, digest, high_half};
 
     #[test]
     fn the_tenant_is_the_key_up_to_its_second_colon() {
         let tenants = [("a", "a"), ("a:", "a:"), ("a:b", "a:b"), ("a:b:", "a:b"), ("::", ":")];
         for (key, tenant) in tenants {
             let caller = Caller::new(key).unwrap();
-            assert_eq!(caller.digest, digest_long(key));
-            assert_eq!(caller.tenant, high_half(digest_long(tenant)), "{key}");
+            assert_eq!(caller.digest, digest(key));
+            assert_eq!(caller.tenant, high_half(digest(tenant)), "{key}");
         }
     }
 }
