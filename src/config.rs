@@ -132,6 +132,7 @@ impl Config {
         next.new_account_baseline = self.new_account_baseline;
         next.baseline_jitter = self.baseline_jitter;
         next.aliases.clone_from(&self.aliases);
+        next.rank.shard = self.rank.shard;
         next.sticky.time_to_idle = sticky.time_to_idle;
         next.sticky.cache_lifetime = sticky.cache_lifetime;
         next.sticky.trail = sticky.trail;

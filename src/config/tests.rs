@@ -16,6 +16,7 @@ const READ_ANEW: &[Change] = &[
     ("max_waiting", |it| it.max_waiting = 7),
     ("new_account_baseline", |it| it.new_account_baseline = false),
     ("baseline_jitter", |it| it.baseline_jitter = 7),
+    ("rank.shard", |it| it.rank.shard = Shard::Off),
     ("aliases", |it| it.aliases.extend([("alias".into(), "name".into())])),
     ("sticky.time_to_idle", |it| it.sticky.time_to_idle = Millis::new(7)),
     ("sticky.cache_lifetime", |it| it.sticky.cache_lifetime = Millis::new(7)),
@@ -33,7 +34,6 @@ const READ_ANEW: &[Change] = &[
 const RANKED_BY: &[Change] = &[
     ("rank.terms", |it| it.rank.terms = vec![Term::Tier]),
     ("rank.ties", |it| it.rank.ties = Ties::Health { headroom_steps: 7, in_flight_slack: 7 }),
-    ("rank.shard", |it| it.rank.shard = Shard::Off),
     ("rank.recency", |it| it.rank.recency = Recency::Millisecond),
     ("soft", |it| it.soft.rate_used_percent = Some(7.0)),
 ];
