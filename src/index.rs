@@ -225,14 +225,14 @@ impl Index {
             None => self.deadlines.set(place, Timestamp::MAX),
             Some((slot, state)) => {
                 if self.look_again(place, slot, state, plain, view).is_none() {
-                    self.look_at_all_of(place, slot, state, plain, view);
+                    self.look_closely(place, slot, state, plain, view);
                 }
             }
         }
     }
 
-    /// Notes the load and the windows of an account about which nothing else has changed; `None`
-    /// where that may not be so, or matters for more than its key.
+    /// Notes the load and the windows of an account about which nothing else has changed, but the
+    /// order of preference maybe; `None` where that may not be so, or where something bars it.
     fn look_again(
         &mut self,
         place: u32,
@@ -273,7 +273,7 @@ impl Index {
 
     /// Notes all that is known about an account.
     #[inline(never)]
-    fn look_at_all_of(
+    fn look_closely(
         &mut self,
         place: u32,
         slot: Slot,

@@ -84,7 +84,7 @@ pub(crate) enum Touch {
     /// What the start and the end of a request change while the breaker rests: its load and its
     /// windows, as far as an answer depends on it.
     Load,
-    /// The order of preference in which it stands, and the former.
+    /// The same, and the order of preference in which it stands.
     Order,
     /// Anything.
     All,

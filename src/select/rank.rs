@@ -68,7 +68,7 @@ impl TieMask {
 /// The configured order, laid out: what each term adds to the merit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Layout {
-    /// By term: what one more in it adds; 0 when the order does not look at it.
+    /// By term: what one more in it adds, recency aside; 0 when the order does not look at it.
     units: [u128; TERMS],
     /// What goes before all terms.
     past_soft_limit: u128,
@@ -85,7 +85,7 @@ impl Layout {
     pub(crate) fn under(ranking: &Ranking) -> Self {
         let mut units = [0; TERMS];
         let mut unit = 1;
-        for &term in ranking.terms.iter().rev() {
+        for &term in ranking.terms.iter().rev().filter(|&&term| term != Term::Recency) {
             units[term as usize] = unit;
             unit <<= bits(term);
         }
