@@ -17,7 +17,9 @@
 //! [`refresh`](Index::refresh) and none is due. Then, for each account, the predicate lets it
 //! serve the plain request exactly when `ranked` holds its key, or `asleep` does and it is awake;
 //! otherwise `barred` holds the predicate's rejection. All come from the same functions that the
-//! pass uses. The index is derived from the accounts: it is no part of a snapshot or comparison.
+//! pass uses: an account is looked at closely, or, where only its load and windows have changed,
+//! again, which asks just the parts of these functions that depend on them ([`look`]). The index
+//! is derived from the accounts: it is no part of a snapshot or comparison.
 //!
 //! # Costs
 //!
@@ -34,14 +36,15 @@ mod barred;
 mod due;
 mod group;
 mod kind;
+mod look;
 mod ranked;
 mod search;
 mod trie;
 
 pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
-use self::group::{Barring, Group, Leaf, Membership, Settled};
-use self::kind::{Condition, Kind, is_quota_apart, plain};
+use self::group::{Group, Leaf, Membership};
+use self::kind::{Condition, Kind, plain};
 use self::ranked::Sleeper;
 pub(crate) use self::ranked::{Ranked, Rules};
 pub(crate) use self::search::Search;
@@ -50,13 +53,10 @@ pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
 use crate::config::Term;
 use crate::roster::{Roster, Touch};
-use crate::select::eligible::{eligible, has_capacity};
-use crate::select::query::{Query, View};
-use crate::select::rank::{self, RankKey, TieMask};
+use crate::select::query::View;
+use crate::select::rank::{RankKey, TieMask};
 use crate::slot::Slot;
 use crate::state::AccountState;
-use crate::state::cooldown::Target;
-use crate::state::window::Reading;
 use crate::time::Timestamp;
 
 /// How many kinds are told apart. In a pool of more, accounts of the kinds that came last are
@@ -218,105 +218,6 @@ impl Index {
         group.ranked.set(number, place, &ranked, rules);
     }
 
-    /// Notes what is known about the account in a place.
-    #[inline]
-    fn look_at(&mut self, place: u32, plain: &Query<'_>, view: &View<'_>) {
-        match view.roster.at(place) {
-            None => self.deadlines.set(place, Timestamp::MAX),
-            Some((slot, state)) => {
-                if self.look_again(place, slot, state, plain, view).is_none() {
-                    self.look_closely(place, slot, state, plain, view);
-                }
-            }
-        }
-    }
-
-    /// Notes the load and the windows of an account about which nothing else has changed, but the
-    /// order of preference maybe; `None` where that may not be so, or where something bars it.
-    fn look_again(
-        &mut self,
-        place: u32,
-        slot: Slot,
-        state: &AccountState,
-        plain: &Query<'_>,
-        view: &View<'_>,
-    ) -> Option<()> {
-        let leaf = self.leaves.get_mut(place as usize)?;
-        let Membership::Of(index) = leaf.group else {
-            return None;
-        };
-        let until = leaf.settled.until;
-        let touch = view.roster.touch(place);
-        let reading = state.windows.read(view.now);
-        let is_settled = view.now < until && touch != Touch::All;
-        if !is_settled || !has_capacity(state, slot, reading, plain, view) {
-            return None;
-        }
-        if touch == Touch::Order {
-            leaf.settled.merit = rank::settled(state, slot, plain, view);
-        }
-        let bottom = leaf.bottom;
-        let key = rank::moving(state, slot, reading, plain, view).with(leaf.settled.merit);
-        debug_assert_eq!(key, rank::key(state, slot, plain, view), "the rest has not changed");
-        debug_assert_eq!(eligible(state, slot, false, plain, view), Ok(()), "nothing else bars it");
-        debug_assert_eq!(until, settled_until(state, view), "nothing else ends");
-        let rules = self.rules();
-        let group = &mut self.groups[index as usize];
-        let ranked = Ranked::of(state, place, key, view.now);
-        group.ranked.set_in(bottom, state.number, &ranked, rules);
-        if !self.is_behind {
-            self.reorder(index as usize);
-        }
-        self.deadlines.set(place, moves_at(state, reading, until, view));
-        Some(())
-    }
-
-    /// Notes all that is known about an account.
-    #[inline(never)]
-    fn look_closely(
-        &mut self,
-        place: u32,
-        slot: Slot,
-        state: &AccountState,
-        plain: &Query<'_>,
-        view: &View<'_>,
-    ) {
-        let joins = self.sort_in(place, slot, state, view);
-        let until = settled_until(state, view);
-        let reading = state.windows.read(view.now);
-        let mut deadline = moves_at(state, reading, until, view);
-        let leaf = &mut self.leaves[place as usize];
-        let Membership::Of(index) = leaf.group else {
-            self.deadlines.set(place, deadline);
-            return;
-        };
-
-        let group = &mut self.groups[index as usize];
-        let rules = Rules { ties: self.ties, tokens: self.token_limited > 0 };
-        let base = eligible(state, slot, false, plain, view).err();
-        let feeling = group.kind.feeling(view.config);
-        let felt = feeling.and_then(|query| eligible(state, slot, false, &query, view).err());
-        let merit = rank::settled(state, slot, plain, view);
-        let key = rank::moving(state, slot, reading, plain, view).with(merit);
-        let ranked = Ranked::of(state, place, key, view.now);
-        let serves = if base.is_none() { &ranked } else { &Ranked::EMPTY };
-        if joins {
-            leaf.bottom = group.ranked.bottom(state.number, place);
-        }
-        group.ranked.set_in(leaf.bottom, state.number, serves, rules);
-        if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
-            let ends = base.as_ref().and_then(|_| view.next_lift(state));
-            let barring = Barring { base, felt, ends };
-            deadline = earlier(deadline, group.bar(place, leaf, ranked, barring, joins, rules));
-        }
-        let until = if leaf.is_barred() { Timestamp::ZERO } else { until };
-        leaf.settled = Settled { merit, until };
-        if !self.is_behind {
-            self.reorder(index as usize);
-        }
-        self.deadlines.set(place, deadline);
-    }
-
     /// Puts an account into the group where it belongs; `false` when it is there.
     #[inline]
     fn sort_in(&mut self, place: u32, slot: Slot, state: &AccountState, view: &View<'_>) -> bool {
@@ -430,40 +331,4 @@ impl Index {
     fn rules(&self) -> Rules {
         Rules { ties: self.ties, tokens: self.token_limited > 0 }
     }
-}
-
-/// When time alone next changes an account's kind, or the part of its key that is
-/// [settled](rank::settled); [`Timestamp::MAX`] is never.
-fn settled_until(state: &AccountState, view: &View<'_>) -> Timestamp {
-    let now = view.now;
-    let mut until = Timestamp::MAX;
-    until = earlier(until, state.health.next_exit(&view.config.health, now));
-    until = earlier(until, state.quota.next_reset(now));
-    for block in state.cooldowns.all() {
-        // Most cooldowns of the whole account show in the rejection alone.
-        let is_apart = is_quota_apart(block.dimension, view.config);
-        let only_bars = block.target == Target::Account && !is_apart;
-        if !(only_bars && block.is_live(now) && !block.is_cut()) {
-            until = earlier(until, block.changes_at(now));
-        }
-    }
-    until
-}
-
-/// When time alone next changes the account's key, its kind or the tokens that it has left, given
-/// what its request windows say.
-#[inline]
-fn moves_at(
-    state: &AccountState,
-    reading: Reading,
-    settled_until: Timestamp,
-    view: &View<'_>,
-) -> Timestamp {
-    let until = earlier(settled_until, reading.next_exit);
-    earlier(until, state.windows.next_token_exit(view.now))
-}
-
-/// The earlier of an instant and another, if there is one.
-fn earlier(one: Timestamp, other: Option<Timestamp>) -> Timestamp {
-    other.map_or(one, |other| other.min(one))
 }
