@@ -73,7 +73,8 @@ pub(super) struct Log<C> {
     base: C,
     /// The running total after the last entry.
     total: C,
-    /// When the last entry was, so that no answer has to look at entries that have all left.
+    /// When the last entry was, or one after it that was taken back, so that no answer has to look
+    /// at entries that have all left.
     newest: C,
 }
 
@@ -211,7 +212,6 @@ impl<C: Count> Log<C> {
         if held == amount {
             self.entries.remove(index);
             self.find_oldest();
-            self.newest = self.entries.back().map_or(self.newest, |last| last.at);
         }
         true
     }

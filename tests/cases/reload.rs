@@ -1,6 +1,6 @@
 //! New configuration over old state.
 
-use account_pool::config::{Order, Recency, Shard, StickyMode, Ties};
+use account_pool::config::{Order, Recency, Shard, StickyMode, Term, Ties};
 use account_pool::{
     Account, AccountError, BlockScope, BreakerView, Config, Dimension, Entitlement, Millis,
     Outcome, Plan, RateLimit, Reason, Scheduler, Status,
@@ -191,6 +191,29 @@ fn c126_sibling_what_orders_the_pool_may_change_without_loss() {
     s.scheduler.set_config(config, at(10)).unwrap();
     assert_eq!(s.inspect(10, "A").last_used, Some(at(1)));
     assert_eq!(s.bound_to(10, &by("u1")).as_deref(), Some("A"));
+}
+
+#[test]
+fn c126_sibling_another_rule_of_ties_applies_at_once() {
+    let mut config = conventions();
+    config.rank.terms = vec![Term::Tier, Term::Recency];
+    let accounts = ["A", "B", "C"];
+    let mut s = Scenario::with(config, &accounts);
+    for (t, account) in (0..).zip(accounts) {
+        let held = s.hold_on(t, account, &anyone());
+        s.ok(&held, t);
+    }
+    let mut tied = |t, ties| {
+        let mut config = s.scheduler.config().clone();
+        config.rank.ties = ties;
+        s.scheduler.set_config(config, at(t)).unwrap();
+        // A refusal brings what is known up to date, and changes nothing.
+        s.refused(t, &anyone().without(&accounts));
+        s.scheduler.preview(&anyone().request(), at(t)).unwrap().tied
+    };
+    // Not a single key is another one: what changes is which of them are equal.
+    let health = Ties::Health { headroom_steps: 4, in_flight_slack: 0 };
+    assert_eq!([tied(10, Ties::Exact), tied(11, health), tied(12, Ties::Exact)], [1, 3, 1]);
 }
 
 fn two_bound() -> Scenario {
