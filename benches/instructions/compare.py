@@ -15,7 +15,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BASELINE = Path(__file__).with_name("baseline.json")
-WORKLOADS = ["anonymous", "caller-sharded", "bound", "third-cooled", "excluded-3", "refused"]
+WORKLOADS = [
+    "anonymous",
+    "steady",
+    "caller-sharded",
+    "all-tied",
+    "bound",
+    "third-cooled",
+    "excluded-3",
+    "refused",
+]
 SIZES = [64, 4096]
 PAIRS = 1000
 ALLOWED = 1.10
