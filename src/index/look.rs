@@ -11,7 +11,7 @@ use crate::slot::Slot;
 use crate::state::AccountState;
 use crate::state::cooldown::Target;
 use crate::state::window::Reading;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, earliest};
 
 impl Index {
     /// Notes what is known about the account in a place.
@@ -103,7 +103,8 @@ impl Index {
         if joins || leaf.is_barred() || base.is_some() || felt.is_some() {
             let ends = base.as_ref().and_then(|_| view.next_lift(state));
             let barring = Barring { base, felt, ends };
-            deadline = earlier(deadline, group.bar(place, leaf, ranked, barring, joins, rules));
+            let until = group.bar(place, leaf, ranked, barring, joins, rules);
+            deadline = until.map_or(deadline, |until| until.min(deadline));
         }
         let until = if leaf.is_barred() { Timestamp::ZERO } else { until };
         leaf.settled = Settled { merit, until };
@@ -118,18 +119,17 @@ impl Index {
 /// [settled](rank::settled); [`Timestamp::MAX`] is never.
 fn settled_until(state: &AccountState, view: &View<'_>) -> Timestamp {
     let now = view.now;
-    let mut until = Timestamp::MAX;
-    until = earlier(until, state.health.next_exit(&view.config.health, now));
-    until = earlier(until, state.quota.next_reset(now));
+    let trouble = state.health.next_exit(&view.config.health, now);
+    let mut change = earliest(trouble, state.quota.next_reset(now));
     for block in state.cooldowns.all() {
         // Most cooldowns of the whole account show in the rejection alone.
         let is_apart = is_quota_apart(block.dimension, view.config);
         let only_bars = block.target == Target::Account && !is_apart;
         if !(only_bars && block.is_live(now) && !block.is_cut()) {
-            until = earlier(until, block.changes_at(now));
+            change = earliest(change, block.changes_at(now));
         }
     }
-    until
+    change.unwrap_or(Timestamp::MAX)
 }
 
 /// When time alone next changes the account's key, its kind or the tokens that it has left, given
@@ -141,11 +141,6 @@ fn moves_at(
     settled_until: Timestamp,
     view: &View<'_>,
 ) -> Timestamp {
-    let until = earlier(settled_until, reading.next_exit);
-    earlier(until, state.windows.next_token_exit(view.now))
-}
-
-/// The earlier of an instant and another, if there is one.
-fn earlier(one: Timestamp, other: Option<Timestamp>) -> Timestamp {
-    other.map_or(one, |other| other.min(one))
+    let exit = earliest(reading.next_exit, state.windows.next_token_exit(view.now));
+    exit.map_or(settled_until, |exit| exit.min(settled_until))
 }
