@@ -112,6 +112,7 @@ pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &Vi
 }
 
 /// The part of the merit that stays when requests start, end or leave their window.
+/// Every term is a part of it or of [`moving`].
 pub(crate) fn settled(
     state: &AccountState,
     slot: Slot,
