@@ -120,9 +120,9 @@ impl Config {
         }
     }
 
-    /// What changes about every account when `next` replaces this policy. What is listed here is
-    /// read anew by each request or outcome that it concerns; eligibility, the order or the counts
-    /// of bindings rest on all else.
+    /// What changes about every account when `next` replaces this policy. What is listed first is
+    /// read anew by each request or outcome that it concerns; the order alone rests on what comes
+    /// then, and eligibility or the counts of bindings on all else.
     pub(crate) fn touches(&self, next: &Self) -> Touch {
         let sticky = &self.sticky;
         let mut next = next.clone();

@@ -128,9 +128,9 @@ pub(crate) fn explain(query: &Query<'_>, view: &View<'_>) -> Explanation {
 }
 
 fn terms(state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) -> Vec<RankedTerm> {
-    let rank::Precedence { fallback_only, past_soft_limit } = rank::precedence(state, view);
+    let past_soft_limit = rank::is_past_soft_limit(state, view);
     let before = [
-        (RankedBy::FallbackOnly, fallback_only.into()),
+        (RankedBy::FallbackOnly, state.fallback_only.into()),
         (RankedBy::SoftLimit, past_soft_limit.into()),
     ];
     let weighed = view

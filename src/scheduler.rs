@@ -170,8 +170,8 @@ impl Scheduler {
         self.quiet = Quiet::UNKNOWN;
         match touch {
             Touch::None => {}
-            Touch::Load | Touch::Order => self.roster.touch_all(touch),
             Touch::All => self.recount_bindings(),
+            part => self.roster.touch_all(part),
         }
         Ok(())
     }

@@ -111,8 +111,8 @@ pub(crate) fn key(state: &AccountState, slot: Slot, query: &Query<'_>, view: &Vi
     moving(state, slot, reading, query, view).with(settled(state, slot, query, view))
 }
 
-/// The part of the merit that stays when requests start, end or leave their window.
-/// Every term is a part of it or of [`moving`].
+/// The part of the merit that stays when requests start, end or leave their window: each term is in
+/// it or in [`moving`].
 pub(crate) fn settled(
     state: &AccountState,
     slot: Slot,
@@ -189,23 +189,6 @@ fn bits(term: Term) -> u32 {
         Term::QuotaReset => 32,
         Term::Headroom => 33,
         Term::Recency => 0,
-    }
-}
-
-/// What goes before all configured terms; an account for which it is not the case is better.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Precedence {
-    pub(crate) fallback_only: bool,
-    /// The account is left to its bound callers while others can serve.
-    pub(crate) past_soft_limit: bool,
-}
-
-/// What goes before all terms of an account.
-#[inline]
-pub(crate) fn precedence(state: &AccountState, view: &View<'_>) -> Precedence {
-    Precedence {
-        fallback_only: state.fallback_only,
-        past_soft_limit: is_past_soft_limit(state, view),
     }
 }
 
@@ -331,8 +314,10 @@ fn headroom_missing(reading: Reading, view: &View<'_>) -> u64 {
     FULL_HEADROOM - coarse
 }
 
+/// Whether the account is left to its bound callers while others can serve. Reserves aside, that
+/// goes before all terms.
 #[inline]
-fn is_past_soft_limit(state: &AccountState, view: &View<'_>) -> bool {
+pub(crate) fn is_past_soft_limit(state: &AccountState, view: &View<'_>) -> bool {
     let soft = &view.config.soft;
     soft.rate_used_percent.is_some_and(|percent| uses_rate(state, percent, view.now))
         || soft.quota_left_percent.is_some_and(|percent| lacks_quota(state, percent, view.now))
