@@ -53,7 +53,7 @@ pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
 use crate::config::Term;
 use crate::roster::{Roster, Touch};
-use crate::select::query::View;
+use crate::select::query::{Query, View};
 use crate::select::rank::{RankKey, TieMask};
 use crate::slot::Slot;
 use crate::state::AccountState;
@@ -66,8 +66,7 @@ const MAX_KINDS: usize = 1_024;
 /// How many accounts that are awake are moved by one refresh.
 const MAX_WOKEN: usize = 64;
 
-/// From how many accounts on it is cheaper to join all tries once, if a good part of the pool is
-/// looked at, than to do so for each account.
+/// How many accounts are looked at one by one before it is asked whether they are most of the pool.
 const MANY: usize = 256;
 
 /// See the [module](self).
@@ -92,7 +91,7 @@ pub(crate) struct Index {
     /// Room for the work of a refresh, kept so that it is not allocated again.
     places: Vec<u32>,
     conditions: Vec<Condition>,
-    /// Whether the tries of a new group are to be behind.
+    /// Whether accounts are looked at without joining what is learnt, and those of a new group too.
     is_behind: bool,
 }
 
@@ -106,7 +105,7 @@ impl PartialEq for Index {
 impl Index {
     /// Whether it answers for `now`.
     pub(crate) fn is_current(&self, roster: &Roster, now: Timestamp) -> bool {
-        roster.touched() == 0 && now < self.deadlines.first()
+        roster.touched() == 0 && now < self.deadlines.earliest()
     }
 
     /// Makes it current at the view's time.
@@ -121,38 +120,66 @@ impl Index {
         // All that is joined rests on the order, and another one has touched all accounts.
         self.ties = view.layout.ties;
         self.cooled = view.layout.unit(Term::ModelCooldown);
-        let mut places = std::mem::take(&mut self.places);
-        self.deadlines.due(view.now, &mut places);
-        places.retain(|&place| view.roster.touch(place) == Touch::None);
-        places.extend_from_slice(touched);
-        self.look_at_all(&places, view.roster.is_all_touched(), view);
-        places.clear();
-        self.places = places;
+        let plain = plain(view.config);
+        if view.roster.is_all_touched() || is_most(touched, view) {
+            self.fall_behind();
+        }
+        for &place in touched {
+            self.look_at(place, &plain, view);
+        }
+        self.look_at_due(&plain, view);
+        if self.is_behind {
+            self.catch_up();
+        }
         self.wake(view.now);
         debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
+    }
+
+    /// Looks at the accounts that are due.
+    fn look_at_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
+        let mut left = MANY;
+        while let Some(place) = self.deadlines.next_due(view.now) {
+            if left == 0 {
+                return self.look_at_all_due(plain, view);
+            }
+            self.look_at(place, plain, view);
+            left -= 1;
+        }
+    }
+
+    /// The same where they are many.
+    #[cold]
+    fn look_at_all_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
+        let mut places = std::mem::take(&mut self.places);
+        self.deadlines.all_due(view.now, &mut places);
+        if is_most(&places, view) {
+            self.fall_behind();
+        }
+        for place in places.drain(..) {
+            self.look_at(place, plain, view);
+        }
+        self.places = places;
+    }
+
+    /// Until [`catch_up`](Self::catch_up), what is learnt of accounts is not joined.
+    #[cold]
+    fn fall_behind(&mut self) {
+        self.is_behind = true;
+        self.groups.iter_mut().for_each(Group::fall_behind);
+    }
+
+    #[cold]
+    fn catch_up(&mut self) {
+        self.is_behind = false;
+        let rules = self.rules();
+        self.groups.iter_mut().for_each(|group| group.catch_up(rules));
+        (0..self.groups.len()).for_each(|index| self.reorder(index));
     }
 
     fn is_in_order(&self) -> bool {
         let known = |group: &Group| group.least == group.least_of_all(self.cooled);
         let sorted = self.order.is_sorted_by_key(|&it| (self.groups[it as usize].least, it));
         self.groups.len() <= 1 || (sorted && self.groups.iter().all(known))
-    }
-
-    /// Looks at accounts, and joins all anew if that is cheaper, or if it `must` be.
-    fn look_at_all(&mut self, places: &[u32], must: bool, view: &View<'_>) {
-        self.is_behind = must || places.len() >= MANY && places.len() > view.roster.len() / 4;
-        if self.is_behind {
-            self.groups.iter_mut().for_each(Group::fall_behind);
-        }
-        let plain = plain(view.config);
-        for &place in places {
-            self.look_at(place, &plain, view);
-        }
-        if std::mem::take(&mut self.is_behind) {
-            let rules = self.rules();
-            self.groups.iter_mut().for_each(|group| group.catch_up(rules));
-            (0..self.groups.len()).for_each(|index| self.reorder(index));
-        }
     }
 
     /// Moves a group to its place in the order.
@@ -331,4 +358,9 @@ impl Index {
     fn rules(&self) -> Rules {
         Rules { ties: self.ties, tokens: self.token_limited > 0 }
     }
+}
+
+/// Whether accounts are so many that it is cheaper to join all tries once than for each of them.
+fn is_most(places: &[u32], view: &View<'_>) -> bool {
+    places.len() >= MANY && places.len() > view.roster.len() / 4
 }

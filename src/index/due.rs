@@ -1,85 +1,96 @@
 //! When time alone changes what is known about an account.
 
-use crate::time::{Millis, Timestamp};
+use crate::time::Timestamp;
 
-/// The next deadline of each place, and the earlier one of every two, four, … places: a binary
-/// tree of minima in one array. Setting a deadline costs O(log places), and stops where no minimum
-/// changes; finding what is due costs O(log places) per place that is.
-#[derive(Clone, Debug, Default)]
+/// The next deadline of each place, and which of every two, four, … places has the earliest one: a
+/// tournament in one array. Setting a deadline costs O(log places), and stops where no other place
+/// comes out first; the place that is first of all is at hand.
+#[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    /// The earliest of all at 1; what is at an index is the earlier one of those at twice the
-    /// index and after it. The second half are the places.
-    tree: Vec<Timestamp>,
+    /// By place.
+    deadlines: Vec<Timestamp>,
+    /// The place that is first of all at 1; at any index, which of the two at twice the index and
+    /// after it is first. The second half are the places themselves.
+    first: Vec<u32>,
+    /// The earliest of all.
+    earliest: Timestamp,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { deadlines: Vec::new(), first: Vec::new(), earliest: Timestamp::MAX }
+    }
 }
 
 impl Deadlines {
     /// The earliest of all.
     #[inline]
-    pub(crate) fn first(&self) -> Timestamp {
-        self.tree.get(1).copied().unwrap_or(Timestamp::MAX)
+    pub(crate) fn earliest(&self) -> Timestamp {
+        self.earliest
     }
 
     /// Sets the deadline of a place; [`Timestamp::MAX`] is none.
     #[inline]
     pub(crate) fn set(&mut self, place: u32, deadline: Timestamp) {
-        if self.room() <= place as usize {
+        if self.deadlines.len() <= place as usize {
             self.make_room(place);
         }
-        let mut index = self.room() + place as usize;
-        let mut earliest = deadline;
-        while index > 0 && self.tree[index] != earliest {
-            self.tree[index] = earliest;
-            earliest = earliest.min(self.tree[index ^ 1]);
+        let known = &mut self.deadlines[place as usize];
+        if *known != deadline {
+            *known = deadline;
+            self.compare(place, deadline);
+        }
+    }
+
+    /// Compares the deadline of a place with those of others, from the next one on.
+    fn compare(&mut self, place: u32, deadline: Timestamp) {
+        let (mut first, mut earliest) = (place, deadline);
+        let mut index = self.deadlines.len() + place as usize;
+        while index > 1 {
+            let other = self.first[index ^ 1];
+            let its = self.deadlines[other as usize];
+            if its < earliest {
+                (first, earliest) = (other, its);
+            }
             index /= 2;
+            if self.first[index] == first && first != place {
+                return;
+            }
+            self.first[index] = first;
         }
+        self.earliest = earliest;
     }
 
-    /// Adds the places that are due at `now` to `into`, in their order. Their deadlines stay until
-    /// they are set.
-    pub(crate) fn due(&self, now: Timestamp, into: &mut Vec<u32>) {
-        let last = Timestamp::MAX.minus(Millis::new(1));
-        let is_due = |index: usize| self.tree[index] <= now.min(last);
-        let room = self.room();
-        let mut index = 1;
-        if room == 0 || !is_due(index) {
-            return;
-        }
-        loop {
-            // Down to the first place below that is due.
-            while index < room {
-                index *= 2;
-                index += usize::from(!is_due(index));
-            }
-            into.push(u32::try_from(index - room).expect("places have 32 bits"));
-            // Up to where the other half is due as well.
-            while index % 2 == 1 || !is_due(index + 1) {
-                index /= 2;
-                if index == 0 {
-                    return;
-                }
-            }
-            index += 1;
-        }
-    }
-
-    /// How many places there are.
+    /// A place that is due at `now`, one whose deadline is the earliest. It stays due until its
+    /// deadline is set.
     #[inline]
-    fn room(&self) -> usize {
-        self.tree.len() / 2
+    pub(crate) fn next_due(&self, now: Timestamp) -> Option<u32> {
+        (self.earliest <= now.min(LAST)).then(|| self.first[1])
+    }
+
+    /// Adds all places that are due at `now` to `into`, in their order: O(places).
+    pub(crate) fn all_due(&self, now: Timestamp, into: &mut Vec<u32>) {
+        let is_due = |&(_, deadline): &(u32, &Timestamp)| *deadline <= now.min(LAST);
+        into.extend((0..).zip(&self.deadlines).filter(is_due).map(|(place, _)| place));
     }
 
     #[cold]
     fn make_room(&mut self, place: u32) {
-        let deadlines = self.tree.split_off(self.room());
-        self.tree.clear();
-        self.tree.resize(2 * (place as usize + 1).next_power_of_two(), Timestamp::MAX);
-        let room = self.room();
-        self.tree[room..room + deadlines.len()].copy_from_slice(&deadlines);
+        let room = (place as usize + 1).next_power_of_two();
+        self.deadlines.resize(room, Timestamp::MAX);
+        self.first.clear();
+        self.first.resize(room, 0);
+        self.first.extend((0..).take(room));
         for index in (1..room).rev() {
-            self.tree[index] = self.tree[2 * index].min(self.tree[2 * index + 1]);
+            let (one, other) = (self.first[2 * index], self.first[2 * index + 1]);
+            let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
+            self.first[index] = if is_first { one } else { other };
         }
     }
 }
+
+/// The last instant at which something may be due.
+const LAST: Timestamp = Timestamp::from_millis(u64::MAX - 1);
 
 #[cfg(test)]
 mod tests;

@@ -42,18 +42,22 @@ proptest! {
                     list[place as usize] = deadline;
                 }
                 Step::MeetDue(now) => {
-                    let mut found = vec![u32::MAX];
-                    deadlines.due(now, &mut found);
                     let due = (0_u32..).zip(&list).filter(|(_, deadline)| **deadline <= now);
                     let due: Vec<u32> = due.map(|(place, _)| place).collect();
+                    let mut found = vec![u32::MAX];
+                    deadlines.all_due(now, &mut found);
                     prop_assert_eq!(&found[1..], due.as_slice());
+                    let next = deadlines.next_due(now);
+                    prop_assert_eq!(next.is_some(), !due.is_empty());
+                    let earliest = list.iter().min();
+                    prop_assert!(next.is_none_or(|it| Some(&list[it as usize]) == earliest));
                     for place in due {
                         deadlines.set(place, Timestamp::MAX);
                         list[place as usize] = Timestamp::MAX;
                     }
                 }
             }
-            prop_assert_eq!(Some(deadlines.first()), list.iter().copied().min());
+            prop_assert_eq!(Some(deadlines.earliest()), list.iter().copied().min());
         }
     }
 }
