@@ -38,6 +38,7 @@ mod group;
 mod kind;
 mod look;
 mod ranked;
+mod ranking;
 mod search;
 mod trie;
 
@@ -124,10 +125,17 @@ impl Index {
         if view.roster.is_all_touched() || is_most(touched, view) {
             self.fall_behind();
         }
-        for &place in touched {
+        // What is looked at is not due any more.
+        let mut touched = touched.iter().copied();
+        let mut left = touched.len() + MANY;
+        while let Some(place) = touched.next().or_else(|| self.deadlines.next_due(view.now)) {
+            if left == 0 {
+                self.look_at_all_due(&plain, view);
+                break;
+            }
             self.look_at(place, &plain, view);
+            left -= 1;
         }
-        self.look_at_due(&plain, view);
         if self.is_behind {
             self.catch_up();
         }
@@ -135,19 +143,7 @@ impl Index {
         debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
     }
 
-    /// Looks at the accounts that are due.
-    fn look_at_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
-        let mut left = MANY;
-        while let Some(place) = self.deadlines.next_due(view.now) {
-            if left == 0 {
-                return self.look_at_all_due(plain, view);
-            }
-            self.look_at(place, plain, view);
-            left -= 1;
-        }
-    }
-
-    /// The same where they are many.
+    /// Looks at all accounts that are due, where they are many.
     #[cold]
     fn look_at_all_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
         let mut places = std::mem::take(&mut self.places);

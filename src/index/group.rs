@@ -3,6 +3,7 @@
 use super::barred::Barred;
 use super::kind::Kind;
 use super::ranked::{NO_KEY, Ranked, Rules, Sleeper};
+use super::ranking::Ranking;
 use super::trie::{Summary, Trie};
 use crate::refusal::{Reason, Rejection, Tally};
 use crate::select::rank::RankKey;
@@ -16,7 +17,7 @@ pub(super) struct Group {
     /// No request finds a better key among those that can serve.
     pub(super) least: RankKey,
     /// Every member; those that cannot serve as [`Ranked::EMPTY`].
-    pub(super) ranked: Trie<Ranked>,
+    pub(super) ranked: Ranking,
     /// Those of which it is known when they can serve, until they are moved to `ranked`.
     pub(super) asleep: Trie<Sleeper>,
     /// Those that cannot serve the plain request.
@@ -106,7 +107,7 @@ impl Group {
             kind,
             members: 0,
             least: NO_KEY,
-            ranked: Trie::new(height),
+            ranked: Ranking::new(height),
             asleep: Trie::new(height),
             base: Bars::new(height),
             felt: Bars::new(height),

@@ -181,7 +181,7 @@ impl<'a> Search<'a> {
             }
             let awake = group.best(false, self.except(number), rules);
             self.compare((number, false), group, &awake)?;
-            if !group.asleep.is_empty() {
+            if group.asleep.whole().first <= self.view.now {
                 let asleep = group.best(true, self.except(number), rules);
                 self.compare((number, true), group, &asleep)?;
             }
