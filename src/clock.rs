@@ -141,18 +141,18 @@ impl ManualClock {
     pub fn advance(&self, span: Millis) {
         let later = |millis| Some(Timestamp::from_millis(millis).plus(span).as_millis());
         self.millis
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, later)
             .unwrap_or_else(|unchanged| unchanged);
     }
 
     /// Sets the time, backwards too: a scheduler that has seen a later stamp keeps that one.
     pub fn set(&self, now: Timestamp) {
-        self.millis.store(now.as_millis(), Ordering::SeqCst);
+        self.millis.store(now.as_millis(), Ordering::Release);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.millis.load(Ordering::Acquire))
     }
 }
