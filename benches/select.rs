@@ -12,6 +12,8 @@ mod workload;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(feature = "coarse-clock")]
+use account_pool::CoarseClock;
 use account_pool::{Clock, Event, ManualClock, SystemClock, Timestamp};
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -40,6 +42,11 @@ fn clocks(c: &mut Criterion) {
     let mut group = c.benchmark_group("clock");
     let system = SystemClock::new();
     group.bench_function("system", |b| b.iter(|| system.now()));
+    #[cfg(feature = "coarse-clock")]
+    {
+        let coarse = CoarseClock::new();
+        group.bench_function("coarse", |b| b.iter(|| coarse.now()));
+    }
     let manual = ManualClock::new(START);
     group.bench_function("manual", |b| b.iter(|| manual.now()));
     group.finish();

@@ -61,6 +61,7 @@ fn steady(accounts: usize, calls: u64) {
 }
 
 /// How long this thread has run: time in which the machine ran something else does not count.
+#[expect(clippy::disallowed_methods, reason = "measures, and decides nothing")]
 fn on_processor() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()

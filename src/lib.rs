@@ -34,6 +34,7 @@
 //!
 //! | feature | adds | costs |
 //! | --- | --- | --- |
+//! | `coarse-clock` | `CoarseClock`: cheaper to read, lags by up to a tick of the kernel | `rustix`, on Linux and Android |
 //! | `http` | `http`: outcomes, reset hints, quota, usage and caller keys from HTTP | `http`, `httpdate`, `jiff`, `memchr`, `serde_json` |
 //! | `journal` | `journal`: operations as values, replay, rehearsal; `Scheduler::digest` | no dependency |
 //! | `metrics` | `MetricsObserver`: counters through that facade | that crate |
@@ -106,6 +107,9 @@ mod trace;
 mod wait;
 
 pub use account::{Account, AccountError, AccountId, Entitlement, Plan, RateLimit, Status, Tier};
+#[cfg(feature = "coarse-clock")]
+#[cfg_attr(docsrs, doc(cfg(feature = "coarse-clock")))]
+pub use clock::CoarseClock;
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use clock::TokioClock;

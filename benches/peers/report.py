@@ -10,9 +10,11 @@ import argparse
 import json
 from pathlib import Path
 
-# The scheduler is given hashed callers, the pool callers as text.
+# The scheduler is given hashed callers, the pool callers as text. A workload of this name plus
+# COARSE is measured by the same floor, which reads the exact clock.
 FLOORS = {"caller-sharded": "floor/caller", "all-tied": "floor/caller", "bound": "floor/sticky"}
 SPELLINGS = {"scheduler": "hashed", "pool": "text"}
+COARSE = "-coarse"
 PEERS = ["peers/pingora-round-robin", "peers/pingora-ketama", "peers/tower-p2c"]
 SMALL, LARGE = 64, 32768
 
@@ -93,7 +95,7 @@ def main():
         print(f"\n{group}: {number(next(iter(measured[group].values())))} ns")
 
     def floor(group):
-        layer, workload = group.split("/")
+        layer, workload = group.removesuffix(COARSE).split("/")
         if workload in FLOORS:
             return f"{FLOORS[workload]}-{SPELLINGS[layer]}"
         return "floor/anonymous"

@@ -1,6 +1,6 @@
 //! A workload with a scheduler or a pool to run it on: one `select` and `settle` at a time.
 
-use account_pool::{Clock, Outcome, Pool, Preview, Scheduler, Timestamp, Unavailable};
+use account_pool::{Clock, Outcome, Pool, Preview, Scheduler, SystemClock, Timestamp, Unavailable};
 
 use super::Workload;
 use super::pace::{PacedClock, Ticker};
@@ -53,10 +53,10 @@ impl OnScheduler {
     }
 }
 
-/// A workload through a [`Pool`] that reads the machine's clock, with callers as text.
+/// A workload through a [`Pool`] that reads a clock of the machine, with callers as text.
 #[derive(Debug)]
-pub(crate) struct OnPool {
-    pub(crate) pool: Pool<(), PacedClock>,
+pub(crate) struct OnPool<R: Clock = SystemClock> {
+    pub(crate) pool: Pool<(), PacedClock<R>>,
     requests: Requests,
     ticker: Ticker,
 }
@@ -64,9 +64,16 @@ pub(crate) struct OnPool {
 impl OnPool {
     /// A warm one.
     pub(crate) fn new(workload: Workload, accounts: usize) -> Self {
+        Self::reading(SystemClock::new(), workload, accounts)
+    }
+}
+
+impl<R: Clock> OnPool<R> {
+    /// A warm one that reads this clock.
+    pub(crate) fn reading(real: R, workload: Workload, accounts: usize) -> Self {
         let (scheduler, now) = prepared(workload, accounts);
         let mut it = Self {
-            pool: around(&scheduler, now, PacedClock::new(now)),
+            pool: around(&scheduler, now, PacedClock::reading(real, now)),
             requests: Requests::new(workload, Spelling::Text, accounts),
             ticker: Ticker::of(workload, accounts, now),
         };

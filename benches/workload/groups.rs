@@ -3,6 +3,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+#[cfg(feature = "coarse-clock")]
+use account_pool::CoarseClock;
+use account_pool::{Clock, SystemClock};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 use crate::workload::Workload;
@@ -54,12 +57,21 @@ pub(crate) fn on_scheduler(c: &mut Criterion) {
     }
 }
 
-/// `select` and `settle` through the pool, under each workload.
+/// `select` and `settle` through the pool, under each workload; and on the coarse clock under the
+/// two shapes of a selection, without a caller and with one that is bound.
 pub(crate) fn on_pool(c: &mut Criterion) {
     for workload in Workload::ALL {
-        by_size(c, &format!("pool/{}", workload.name()), &sizes(), |accounts| {
-            let mut driver = OnPool::new(workload, accounts);
-            move || driver.pair()
-        });
+        through_pool(c, workload.name(), workload, SystemClock::new);
     }
+    #[cfg(feature = "coarse-clock")]
+    for workload in [Workload::Anonymous, Workload::Bound] {
+        through_pool(c, &format!("{}-coarse", workload.name()), workload, CoarseClock::new);
+    }
+}
+
+fn through_pool<R: Clock>(c: &mut Criterion, name: &str, workload: Workload, real: fn() -> R) {
+    by_size(c, &format!("pool/{name}"), &sizes(), |accounts| {
+        let mut driver = OnPool::reading(real(), workload, accounts);
+        move || driver.pair()
+    });
 }

@@ -53,17 +53,23 @@ impl Ticker {
     }
 }
 
-/// Reads the machine's clock, for what that costs, and answers the workload's time, so that the
-/// pool sees the same load however fast the machine is.
+/// Reads one of the machine's clocks, for what that costs, and answers the workload's time, so
+/// that the pool sees the same load however fast the machine is.
 #[derive(Clone, Debug)]
-pub(crate) struct PacedClock {
-    real: SystemClock,
+pub(crate) struct PacedClock<R = SystemClock> {
+    real: R,
     paced: ManualClock,
 }
 
 impl PacedClock {
     pub(crate) fn new(now: Timestamp) -> Self {
-        Self { real: SystemClock::new(), paced: ManualClock::new(now) }
+        Self::reading(SystemClock::new(), now)
+    }
+}
+
+impl<R> PacedClock<R> {
+    pub(crate) fn reading(real: R, now: Timestamp) -> Self {
+        Self { real, paced: ManualClock::new(now) }
     }
 
     pub(crate) fn set(&self, now: Timestamp) {
@@ -71,7 +77,7 @@ impl PacedClock {
     }
 }
 
-impl Clock for PacedClock {
+impl<R: Clock> Clock for PacedClock<R> {
     fn now(&self) -> Timestamp {
         black_box(self.real.now());
         self.paced.now()
