@@ -47,7 +47,7 @@ impl Ranking {
     /// The best of all, and those that tie with it.
     #[inline]
     pub(super) fn whole(&self) -> &Ranked {
-        self.ahead.last().map_or(self.trie.whole(), |best| &best.ranked)
+        self.ahead.last().map_or_else(|| self.trie.whole(), |best| &best.ranked)
     }
 
     /// The range of all numbers.
