@@ -46,7 +46,7 @@ pub(crate) use self::barred::Barred;
 use self::due::Deadlines;
 use self::group::{Group, Leaf, Membership};
 use self::kind::{Condition, Kind, plain};
-use self::ranked::Sleeper;
+use self::ranked::{NO_KEY, Sleeper};
 pub(crate) use self::ranked::{Ranked, Rules};
 pub(crate) use self::search::Search;
 use self::trie::{Except, height_for};
@@ -70,12 +70,21 @@ const MAX_WOKEN: usize = 64;
 /// How many accounts are looked at one by one before it is asked whether they are most of the pool.
 const MANY: usize = 256;
 
+/// A group by what makes its place in the order.
+#[derive(Clone, Copy, Debug)]
+struct Ordered {
+    least: RankKey,
+    group: u32,
+}
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     groups: Vec<Group>,
     /// The groups by [`Group::least`], then by number.
-    order: Vec<u32>,
+    order: Vec<Ordered>,
+    /// Before this instant no sleeper wakes.
+    quiet_until: Timestamp,
     /// By place.
     leaves: Chunks<Leaf>,
     /// The accounts' hashes, by place.
@@ -139,7 +148,9 @@ impl Index {
         if self.is_behind {
             self.catch_up();
         }
-        self.wake(view.now);
+        if self.quiet_until <= view.now {
+            self.wake(view.now);
+        }
         debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
     }
 
@@ -173,9 +184,12 @@ impl Index {
     }
 
     fn is_in_order(&self) -> bool {
-        let known = |group: &Group| group.least == group.least_of_all(self.cooled);
-        let sorted = self.order.is_sorted_by_key(|&it| (self.groups[it as usize].least, it));
-        self.groups.len() <= 1 || (sorted && self.groups.iter().all(known))
+        let is_known = |it: &Ordered| {
+            let group = &self.groups[it.group as usize];
+            it.least == group.least && it.least == group.least_of_all(self.cooled)
+        };
+        let sorted = self.order.is_sorted_by_key(|it| (it.least, it.group));
+        self.groups.len() <= 1 || (sorted && self.order.iter().all(is_known))
     }
 
     /// Moves a group to its place in the order.
@@ -194,11 +208,9 @@ impl Index {
         }
         let before = std::mem::replace(&mut group.least, least);
         let number = u32::try_from(index).expect("there are few groups");
-        let precedes = |&it: &u32, key: RankKey| {
-            let known = if it == number { before } else { self.groups[it as usize].least };
-            known.is_before(it, key, number)
-        };
+        let precedes = |it: &Ordered, key: RankKey| it.least.is_before(it.group, key, number);
         let from = self.order.partition_point(|it| precedes(it, before));
+        self.order[from].least = least;
         if least < before {
             let to = self.order[..from].partition_point(|it| precedes(it, least));
             self.order[to..=from].rotate_right(1);
@@ -211,6 +223,7 @@ impl Index {
 
     /// Moves accounts that are awake to those that can serve: a few at a time, since they count
     /// where they are.
+    #[cold]
     fn wake(&mut self, now: Timestamp) {
         let except = Except { numbers: &[], at: now };
         let mut left = MAX_WOKEN;
@@ -225,6 +238,8 @@ impl Index {
                 self.places = woken;
             }
         }
+        let wakes = self.groups.iter().map(|group| group.asleep.whole().first).min();
+        self.quiet_until = wakes.unwrap_or(Timestamp::MAX);
     }
 
     /// Moves an account of a group that is awake to those that can serve.
@@ -337,7 +352,7 @@ impl Index {
         if self.groups.len() < MAX_KINDS {
             let index = number(self.groups.len());
             self.groups.push(group);
-            self.order.push(index);
+            self.order.push(Ordered { least: NO_KEY, group: index });
             // As long as it was the only one, the first was not kept in order.
             self.reorder(0);
             return Membership::Of(index);

@@ -105,6 +105,8 @@ impl Index {
             let barring = Barring { base, felt, ends };
             let until = group.bar(place, leaf, ranked, barring, joins, rules);
             deadline = until.map_or(deadline, |until| until.min(deadline));
+            self.quiet_until =
+                leaf.wakes_at.map_or(self.quiet_until, |at| at.min(self.quiet_until));
         }
         let until = if leaf.is_barred() { Timestamp::ZERO } else { until };
         leaf.settled = Settled { merit, until };

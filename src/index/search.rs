@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use super::kind::Felt;
 use super::ranked::{Rules, Sleeper};
 use super::trie::{Count, Except};
-use super::{Group, Index, Leaf, Membership, Range, Ranked, Summary, WIDTH};
+use super::{Group, Index, Leaf, Membership, Ordered, Range, Ranked, Summary, WIDTH};
 use crate::config::{Config, Term};
 use crate::refusal::{Reason, Unavailable};
 use crate::select::pass::{Pass, Refused, rejection};
@@ -174,11 +174,11 @@ impl<'a> Search<'a> {
     /// Compares the best of each group that serves the request.
     fn find_best(&mut self) -> Option<()> {
         let (ties, rules) = (self.index.ties, self.index.rules());
-        for &number in &self.index.order {
-            let group = &self.index.groups[number as usize];
-            if ties.precedes(self.best.key, group.least) {
+        for &Ordered { least, group: number } in &self.index.order {
+            if ties.precedes(self.best.key, least) {
                 break;
             }
+            let group = &self.index.groups[number as usize];
             let awake = group.best(false, self.except(number), rules);
             self.compare((number, false), group, &awake)?;
             if group.asleep.whole().first <= self.view.now {
