@@ -134,16 +134,13 @@ impl Index {
         if view.roster.is_all_touched() || is_most(touched, view) {
             self.fall_behind();
         }
-        // What is looked at is not due any more.
-        let mut touched = touched.iter().copied();
-        let mut left = touched.len() + MANY;
-        while let Some(place) = touched.next().or_else(|| self.deadlines.next_due(view.now)) {
-            if left == 0 {
-                self.look_at_all_due(&plain, view);
-                break;
-            }
+        for &place in touched {
             self.look_at(place, &plain, view);
-            left -= 1;
+        }
+        if self.is_behind {
+            self.look_at_all_due(&plain, view);
+        } else {
+            self.look_at_due(&plain, view);
         }
         if self.is_behind {
             self.catch_up();
@@ -154,7 +151,20 @@ impl Index {
         debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
     }
 
-    /// Looks at all accounts that are due, where they are many.
+    /// Looks at the accounts that are due, and are not any more then.
+    #[inline]
+    fn look_at_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
+        let mut left = MANY;
+        while let Some(place) = self.deadlines.next_due(view.now) {
+            if left == 0 {
+                return self.look_at_all_due(plain, view);
+            }
+            self.look_at(place, plain, view);
+            left -= 1;
+        }
+    }
+
+    /// The same where they are many.
     #[cold]
     fn look_at_all_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
         let mut places = std::mem::take(&mut self.places);
@@ -172,12 +182,14 @@ impl Index {
     #[cold]
     fn fall_behind(&mut self) {
         self.is_behind = true;
+        self.deadlines.fall_behind();
         self.groups.iter_mut().for_each(Group::fall_behind);
     }
 
     #[cold]
     fn catch_up(&mut self) {
         self.is_behind = false;
+        self.deadlines.catch_up();
         let rules = self.rules();
         self.groups.iter_mut().for_each(|group| group.catch_up(rules));
         (0..self.groups.len()).for_each(|index| self.reorder(index));

@@ -4,7 +4,8 @@ use crate::time::Timestamp;
 
 /// The next deadline of each place, and which of every two, four, … places has the earliest one: a
 /// tournament in one array. Setting a deadline costs O(log places), and stops where no other place
-/// comes out first; the place that is first of all is at hand.
+/// comes out first; the place that is first of all is at hand. (A tree of the minima alone would
+/// have to be walked down to find it, and at each step it is anybody's guess which way.)
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
     /// By place.
@@ -14,11 +15,14 @@ pub(crate) struct Deadlines {
     first: Vec<u32>,
     /// The earliest of all.
     earliest: Timestamp,
+    /// Whether deadlines that are set wait to be compared.
+    compares_later: bool,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { deadlines: Vec::new(), first: Vec::new(), earliest: Timestamp::MAX }
+        let (deadlines, first) = (Vec::new(), Vec::new());
+        Self { deadlines, first, earliest: Timestamp::MAX, compares_later: false }
     }
 }
 
@@ -38,7 +42,33 @@ impl Deadlines {
         let known = &mut self.deadlines[place as usize];
         if *known != deadline {
             *known = deadline;
-            self.compare(place, deadline);
+            if !self.compares_later {
+                self.compare(place, deadline);
+            }
+        }
+    }
+
+    /// Until [`catch_up`](Self::catch_up), setting a deadline compares it with no other: what is
+    /// cheaper where most are set at once. Nothing but [`all_due`](Self::all_due) may be asked in
+    /// between.
+    pub(crate) fn fall_behind(&mut self) {
+        self.compares_later = true;
+    }
+
+    /// Compares all deadlines anew: O(places).
+    pub(crate) fn catch_up(&mut self) {
+        self.compares_later = false;
+        self.compare_all();
+    }
+
+    fn compare_all(&mut self) {
+        for index in (1..self.deadlines.len()).rev() {
+            let (one, other) = (self.first[2 * index], self.first[2 * index + 1]);
+            let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
+            self.first[index] = if is_first { one } else { other };
+        }
+        if let Some(&first) = self.first.get(1) {
+            self.earliest = self.deadlines[first as usize];
         }
     }
 
@@ -81,11 +111,7 @@ impl Deadlines {
         self.first.clear();
         self.first.resize(room, 0);
         self.first.extend((0..).take(room));
-        for index in (1..room).rev() {
-            let (one, other) = (self.first[2 * index], self.first[2 * index + 1]);
-            let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
-            self.first[index] = if is_first { one } else { other };
-        }
+        self.compare_all();
     }
 }
 

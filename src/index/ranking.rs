@@ -74,6 +74,9 @@ impl Ranking {
     /// See [`Trie::set_in`].
     pub(super) fn set_in(&mut self, bottom: u32, number: u32, ranked: &Ranked, rules: Rules) {
         self.leave(number);
+        if self.trie.joins_later() {
+            return self.trie.set_in(bottom, number, ranked, rules);
+        }
         if !ranked.outdoes(self.trie.whole(), rules) {
             if rules.tokens {
                 // None outdoes another any more.

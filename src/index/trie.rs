@@ -180,6 +180,11 @@ impl<S: Summary> Trie<S> {
         self.joins_later = true;
     }
 
+    /// Whether entries that are set wait to be joined.
+    pub(crate) fn joins_later(&self) -> bool {
+        self.joins_later
+    }
+
     /// Joins all entries anew.
     pub(crate) fn catch_up(&mut self, rules: S::Rules) {
         self.joins_later = false;

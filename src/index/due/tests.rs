@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 enum Step {
     Set(u32, Timestamp),
+    /// Many, compared once.
+    SetAll(Vec<(u32, Timestamp)>),
     MeetDue(Timestamp),
 }
 
@@ -23,7 +25,8 @@ fn instant() -> impl Strategy<Value = Timestamp> {
 fn step() -> impl Strategy<Value = Step> {
     let place = prop_oneof![3 => 0_u32..20, 2 => 0_u32..300, 1 => 0_u32..5_000];
     prop_oneof![
-        6 => (place, instant()).prop_map(|(place, deadline)| Step::Set(place, deadline)),
+        6 => (place.clone(), instant()).prop_map(|(place, deadline)| Step::Set(place, deadline)),
+        1 => vec((place, instant()), 0..50).prop_map(Step::SetAll),
         1 => (0_u64..30).prop_map(|now| Step::MeetDue(Timestamp::from_millis(now))),
     ]
 }
@@ -40,6 +43,14 @@ proptest! {
                 Step::Set(place, deadline) => {
                     deadlines.set(place, deadline);
                     list[place as usize] = deadline;
+                }
+                Step::SetAll(all) => {
+                    deadlines.fall_behind();
+                    for (place, deadline) in all {
+                        deadlines.set(place, deadline);
+                        list[place as usize] = deadline;
+                    }
+                    deadlines.catch_up();
                 }
                 Step::MeetDue(now) => {
                     let due = (0_u32..).zip(&list).filter(|(_, deadline)| **deadline <= now);
