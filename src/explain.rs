@@ -110,7 +110,7 @@ pub(crate) fn explain(query: &Query<'_>, view: &View<'_>) -> Explanation {
         let equal = best.is_some_and(|best| view.layout.ties.equates(best, key));
         let trail = place(slot);
         ExplainedAccount {
-            account: state.id.clone(),
+            account: state.id().clone(),
             rejection: eligible(state, slot, trail.is_some(), query, view).err(),
             rank: terms(state, slot, query, view),
             tied: equal && open(slot, state),

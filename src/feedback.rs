@@ -343,7 +343,7 @@ impl Feedback<'_> {
         if self.events.are_watched()
             && let Some(state) = self.roster.get(slot)
         {
-            self.events.emit(|| event(state.id.clone()));
+            self.events.emit(|| event(state.id().clone()));
         }
     }
 
@@ -372,7 +372,7 @@ pub(crate) fn release(
 fn succeed(state: &mut AccountState, usage: &Usage, source: &Source, now: Timestamp) -> bool {
     state.cooldowns.relax(|target| source.concerns(target));
     if let Some(charged) = source.charged {
-        state.usage.add(usage);
+        state.record.usage.add(usage);
         let beyond = usage.billable().saturating_sub(charged);
         state.windows.take_tokens(beyond, now);
     }

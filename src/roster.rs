@@ -93,7 +93,7 @@ pub(crate) enum Touch {
 impl Place {
     /// Whether the account in it has this id.
     fn is(&self, id: &str) -> bool {
-        self.state.as_ref().is_some_and(|state| state.id.as_str() == id)
+        self.state.as_ref().is_some_and(|state| state.id().as_str() == id)
     }
 }
 
@@ -155,7 +155,7 @@ impl Roster {
         roster.places = places.into_iter().collect::<Option<_>>()?;
         for &index in &roster.order {
             if let Some(state) = &roster.places[index as usize].state {
-                let id = state.id.as_str();
+                let id = state.id().as_str();
                 let is_new = roster.by_id.find(id, &roster.places).is_none();
                 is_new.then(|| roster.by_id.insert(id, index))?;
             }
@@ -186,7 +186,7 @@ impl Roster {
                 next
             }
         };
-        self.by_id.insert(state.id.as_str(), index);
+        self.by_id.insert(state.id().as_str(), index);
         self.weights.add(state.weight);
         self.order.push(index);
         self.touched.note(index, Touch::All);
@@ -200,7 +200,7 @@ impl Roster {
         let place = self.places.get_mut(slot.index as usize)?;
         let state = place.state.take_if(|_| place.generation == slot.generation)?;
         place.generation = place.generation.wrapping_add(1);
-        self.by_id.remove(state.id.as_str(), slot.index);
+        self.by_id.remove(state.id().as_str(), slot.index);
         self.weights.remove(state.weight);
         let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
         self.order.remove(self.order.partition_point(is_before));
@@ -366,7 +366,7 @@ impl Departed {
         let live = state.cooldowns.live(now).filter(|block| block.upstream);
         let blocks: Vec<Block> = live.copied().collect();
         if !blocks.is_empty() {
-            self.blocks.put(state.id.clone(), blocks);
+            self.blocks.put(state.id().clone(), blocks);
         }
     }
 

@@ -238,7 +238,7 @@ impl Scheduler {
         if self.events.are_watched()
             && let Some(state) = self.roster.get(slot)
         {
-            self.events.emit(|| event(state.id.clone()));
+            self.events.emit(|| event(state.id().clone()));
         }
     }
 

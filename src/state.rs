@@ -51,7 +51,13 @@ pub(crate) struct AccountState {
     pub(crate) health: Health,
     pub(crate) quota: Quota,
     pub(crate) cooldowns: Cooldowns,
-    pub(crate) id: AccountId,
+    pub(crate) record: Box<Record>,
+}
+
+/// What a selection does not look at; apart, so that a pool's accounts lie closer together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    id: AccountId,
     pub(crate) usage: UsageTotals,
     pub(crate) added_at: Timestamp,
 }
@@ -60,9 +66,7 @@ impl AccountState {
     pub(crate) fn new(account: Account, names: &mut Names, now: Timestamp) -> Self {
         let mut state = Self {
             hash: u64::try_from(digest(account.id.as_str()) >> 64).unwrap_or_default(),
-            id: account.id,
             number: 0,
-            added_at: now,
             max_in_flight: None,
             tier: 0,
             weight: 0,
@@ -81,10 +85,18 @@ impl AccountState {
             breaker: Breaker::default(),
             quota: Quota::default(),
             load: Load::default(),
-            usage: UsageTotals::default(),
+            record: Box::new(Record {
+                id: account.id,
+                usage: UsageTotals::default(),
+                added_at: now,
+            }),
         };
         state.set_plan(&account.plan);
         state
+    }
+
+    pub(crate) fn id(&self) -> &AccountId {
+        &self.record.id
     }
 
     pub(crate) fn set_plan(&mut self, plan: &Plan) {
@@ -125,7 +137,7 @@ impl AccountState {
 
     /// How long it has been in the pool.
     pub(crate) fn age(&self, now: Timestamp) -> Millis {
-        now.since(self.added_at)
+        now.since(self.record.added_at)
     }
 
     /// How much longer than announced this account's cooldowns last.

@@ -15,13 +15,13 @@ const RPM: usize = 60;
 const FEW: usize = 5;
 
 /// What an account takes in tables that grow by chunks: its state, and what the index knows of it.
-const ACCOUNT: usize = 336 + 72;
+const ACCOUNT: usize = 256 + 72;
 /// What an account takes in tables that grow by doubling: the order, what was touched, hashes,
 /// deadlines.
 const ACCOUNT_DOUBLED: usize = 33;
-/// What an account takes besides its log: its id (up to 16 bytes), and its part of the tries of the
-/// index.
-const ACCOUNT_OWN: usize = 16 + 244;
+/// What an account takes besides its log: its record with its id (up to 16 bytes), and its part of
+/// the tries of the index.
+const ACCOUNT_OWN: usize = 88 + 16 + 244;
 /// What each request takes in the log, and for how many there is room at first.
 const REQUEST: usize = 8;
 const FIRST_ROOM: usize = 16;

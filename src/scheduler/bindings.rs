@@ -103,7 +103,7 @@ impl Scheduler {
         let kept = binding.trail.trail();
         let slots = kept.in_order(policy.order);
         let accounts = slots.filter_map(|slot| self.roster.get(slot));
-        let trail: Vec<AccountId> = accounts.map(|state| state.id.clone()).collect();
+        let trail: Vec<AccountId> = accounts.map(|state| state.id().clone()).collect();
         let view =
             BindingView { trail, last_used: binding.last_used, usage: binding.usage.totals() };
         Some(view).filter(|view| !view.trail.is_empty())

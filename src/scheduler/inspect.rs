@@ -173,7 +173,7 @@ impl Scheduler {
             Phase::HalfOpen => BreakerView::HalfOpen,
         };
         Some(AccountView {
-            id: state.id.clone(),
+            id: state.id().clone(),
             status: state.status(&config.breaker, now),
             maintenance: state.maintenance,
             draining: state.draining,
@@ -191,13 +191,13 @@ impl Scheduler {
                 windows: state.quota.windows().to_vec(),
                 worst: state.quota.worst(now),
             },
-            usage: state.usage,
+            usage: state.record.usage,
         })
     }
 
     /// The accounts' ids in the order of their insertion.
     pub fn accounts(&self) -> impl Iterator<Item = &AccountId> {
-        self.roster.iter().map(|(_, state)| &state.id)
+        self.roster.iter().map(|(_, state)| state.id())
     }
 
     /// Leases held, silent ones included until the next command frees them.

@@ -140,7 +140,7 @@ impl Reader<'_> {
         state.breaker = (&saved.breaker).into();
         check_quota(&saved.quota, at)?;
         state.quota.store(&saved.quota, at);
-        state.usage = saved.usage;
+        state.record.usage = saved.usage;
         Ok(state)
     }
 

@@ -85,7 +85,7 @@ impl Scheduler {
         let now = now.max(self.now);
         let query = Query::new(request, &self.names);
         let Choice { slot, path, tied } = decide(&query, &self.view(now)).outcome?;
-        let account = self.roster.get(slot).map(|state| state.id.clone());
+        let account = self.roster.get(slot).map(|state| state.id().clone());
         account.map(|account| Preview { account, path, tied }).ok_or_else(|| Unavailable::new(now))
     }
 
@@ -173,7 +173,7 @@ impl Scheduler {
             self.roster.serving_mut(slot).expect("a decision chooses an account of the roster");
         let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
-        let (account, epoch) = (state.id.clone(), state.breaker.epoch());
+        let (account, epoch) = (state.id().clone(), state.breaker.epoch());
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
             let key = || BindingKey::new(*caller, model, selector, &self.config.sticky);

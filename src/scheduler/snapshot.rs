@@ -53,10 +53,10 @@ impl Scheduler {
         let Entitled { models, selectors, blocked_models } =
             state.entitled.get().cloned().unwrap_or_default();
         SavedAccount {
-            id: state.id.clone(),
+            id: state.id().clone(),
             place: slot.into(),
             number: state.number,
-            added_at: state.added_at,
+            added_at: state.record.added_at,
             plan: plan(state),
             models: models.declared(&self.names),
             selectors: selectors.declared(&self.names),
@@ -72,7 +72,7 @@ impl Scheduler {
             blocks: state.cooldowns.all().map(|block| self.save_block(block)).collect(),
             breaker: (&state.breaker).into(),
             quota: state.quota.reading(),
-            usage: state.usage,
+            usage: state.record.usage,
         }
     }
 
@@ -109,7 +109,7 @@ impl Scheduler {
         let (caller, model, selector) = key.parts();
         let trail = binding.trail.trail();
         let stops = trail.stops();
-        let account = |slot| self.roster.get(slot).map(|state| state.id.clone());
+        let account = |slot| self.roster.get(slot).map(|state| state.id().clone());
         SavedBinding {
             caller,
             model: model.map(|name| self.name(name)),

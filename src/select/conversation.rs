@@ -264,7 +264,7 @@ fn worth_waiting(
     };
     let waiting = state.load.waiting(again.map(|ticket| ticket.sequence), view.now);
     let has_room = waiting < policy.max_waiters as usize;
-    let account = state.id.clone();
+    let account = state.id().clone();
     let ticket = WaitTicket {
         origin: view.origin,
         sequence: again.map_or(view.next_sequence, |ticket| ticket.sequence),

@@ -69,7 +69,7 @@ impl Choice {
     pub(crate) fn preview(self, view: &View<'_>) -> Preview {
         let Self { slot, path, tied } = self;
         let state = view.roster.get(slot).expect("a decision chooses an account of the roster");
-        Preview { account: state.id.clone(), path, tied }
+        Preview { account: state.id().clone(), path, tied }
     }
 }
 

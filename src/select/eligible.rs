@@ -102,7 +102,7 @@ impl Verdict {
     /// What the request itself rules out.
     #[inline]
     fn request(&mut self, state: &AccountState, query: &Query<'_>) {
-        if !query.excluded.is_empty() && is_excluded(&state.id, query) {
+        if !query.excluded.is_empty() && is_excluded(state.id(), query) {
             self.firm(Reason::Excluded, Lift::Never);
         }
         if let Some(reason) = excluded_by_name(&state.entitled, query) {
