@@ -120,6 +120,20 @@ impl Index {
 
     /// Makes it current at the view's time.
     pub(crate) fn refresh(&mut self, view: &View<'_>) {
+        self.learn(view);
+        if self.is_behind {
+            self.catch_up();
+        }
+        if self.quiet_until <= view.now {
+            self.wake(view.now);
+        }
+        debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
+    }
+
+    /// Looks at the accounts that were touched or are due: the part of a refresh that reads
+    /// accounts. Where they are most of the pool, what is learnt is left to be joined, and the
+    /// index is not current before the next refresh.
+    pub(crate) fn learn(&mut self, view: &View<'_>) {
         let touched = view.roster.touched_places();
         // Who has left goes first: the number may be another one's by now.
         for &place in touched {
@@ -142,13 +156,6 @@ impl Index {
         } else {
             self.look_at_due(&plain, view);
         }
-        if self.is_behind {
-            self.catch_up();
-        }
-        if self.quiet_until <= view.now {
-            self.wake(view.now);
-        }
-        debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
     }
 
     /// Looks at the accounts that are due, and are not any more then.

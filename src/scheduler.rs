@@ -159,19 +159,27 @@ impl Scheduler {
     /// [`ConfigError`] names the field that is wrong; then nothing was changed.
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
-        self.advance(now);
+        let now = self.advance(now);
         if config == self.config {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
         let touch = self.config.touches(&config);
+        if config.lease_timeout != self.config.lease_timeout || config.sticky != self.config.sticky
+        {
+            self.quiet = Quiet::UNKNOWN;
+        }
         self.layout = Layout::under(&config.rank);
         self.config = config;
-        self.quiet = Quiet::UNKNOWN;
         match touch {
             Touch::None => {}
             Touch::All => self.recount_bindings(),
             part => self.roster.touch_all(part),
+        }
+        // Where all accounts are to be looked at anew, the next command does the rest: so neither
+        // holds others up for long. (One that ends leases or bindings first does all of it.)
+        if self.roster.is_all_touched() && now < self.quiet.until {
+            self.update_index(now, Index::learn);
         }
         Ok(())
     }
@@ -206,11 +214,17 @@ impl Scheduler {
     #[inline(never)]
     fn refresh_index(&mut self, now: Timestamp) {
         if !self.index.is_current(&self.roster, now) {
-            let Self { config, layout, roster, leases, bindings, quiet, .. } = self;
-            let until = quiet.until;
-            self.index.refresh(&View::new(config, layout, roster, leases, bindings, until, now));
-            self.roster.forget_touched();
+            self.update_index(now, Index::refresh);
         }
+    }
+
+    /// Tells the index of the accounts that were touched.
+    #[inline]
+    fn update_index(&mut self, now: Timestamp, update: impl FnOnce(&mut Index, &View<'_>)) {
+        let Self { config, layout, roster, leases, bindings, quiet, .. } = self;
+        let view = View::new(config, layout, roster, leases, bindings, quiet.until, now);
+        update(&mut self.index, &view);
+        self.roster.forget_touched();
     }
 
     /// What a question at `now` sees.

@@ -13,7 +13,7 @@ pub(crate) struct Deadlines {
     /// The place that is first of all at 1; at any index, which of the two at twice the index and
     /// after it is first. The second half are the places themselves.
     first: Vec<u32>,
-    /// The earliest of all.
+    /// The earliest of all, and no later where that is not known.
     earliest: Timestamp,
     /// Whether deadlines that are set wait to be compared.
     compares_later: bool,
@@ -27,7 +27,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// The earliest of all.
+    /// The earliest of all; [`Timestamp::ZERO`] while they wait to be compared.
     #[inline]
     pub(crate) fn earliest(&self) -> Timestamp {
         self.earliest
@@ -53,6 +53,7 @@ impl Deadlines {
     /// between.
     pub(crate) fn fall_behind(&mut self) {
         self.compares_later = true;
+        self.earliest = Timestamp::ZERO;
     }
 
     /// Compares all deadlines anew: O(places).
@@ -67,9 +68,8 @@ impl Deadlines {
             let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
             self.first[index] = if is_first { one } else { other };
         }
-        if let Some(&first) = self.first.get(1) {
-            self.earliest = self.deadlines[first as usize];
-        }
+        let first = self.first.get(1).map(|&first| self.deadlines[first as usize]);
+        self.earliest = first.unwrap_or(Timestamp::MAX);
     }
 
     /// Compares the deadline of a place with those of others, from the next one on.
@@ -111,7 +111,9 @@ impl Deadlines {
         self.first.clear();
         self.first.resize(room, 0);
         self.first.extend((0..).take(room));
-        self.compare_all();
+        if !self.compares_later {
+            self.compare_all();
+        }
     }
 }
 
