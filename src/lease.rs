@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::account::AccountId;
 use crate::grant::{Path, Reservation, Ticket};
 use crate::outcome::{Outcome, Settlement};
-use crate::shared::{Ledger, Member};
+use crate::shared::Member;
 
 /// An account reserved for one request, with the host's payload.
 ///
@@ -20,9 +20,10 @@ use crate::shared::{Ledger, Member};
 #[must_use = "dropping a lease cancels it"]
 pub struct Lease<T = ()> {
     member: Arc<Member<T>>,
+    ticket: Ticket,
     path: Path,
-    /// Taken when the lease ends.
-    ticket: Option<Ticket>,
+    /// Whether it has not ended yet.
+    held: bool,
 }
 
 impl<T> Lease<T> {
@@ -30,7 +31,7 @@ impl<T> Lease<T> {
     #[inline]
     pub(crate) fn of(reservation: Reservation, member: Arc<Member<T>>) -> Self {
         let Reservation { ticket, path, .. } = reservation;
-        Self { member, path, ticket: Some(ticket) }
+        Self { member, ticket, path, held: true }
     }
 
     /// The account that serves the request.
@@ -52,38 +53,36 @@ impl<T> Lease<T> {
     }
 
     /// Ends the lease with the request's outcome.
+    #[inline]
     pub fn settle(mut self, outcome: Outcome) -> Settlement {
-        self.end(|pool, ticket| pool.settle(ticket, &outcome))
+        self.held = false;
+        self.member.pool.settle(&self.ticket, &outcome)
     }
 
     /// Ends the lease of a request that was never sent: its rate slots are given back.
     pub fn abandon(mut self) -> Settlement {
-        self.end(|pool, ticket| pool.abandon(ticket))
+        self.held = false;
+        self.member.pool.abandon(&self.ticket)
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the headers announce
     /// while the body still streams.
     pub fn report(&self, outcome: Outcome) -> Settlement {
-        let report = |ticket| self.member.pool.report(ticket, &outcome);
-        self.ticket.map_or(Settlement::Unknown, report)
+        self.member.pool.report(&self.ticket, &outcome)
     }
 
     /// Notes that the request is alive, so that it is not reaped; once per chunk of a stream is
     /// plenty. `false` when the lease is not held any more.
     pub fn touch(&self) -> bool {
-        self.ticket.is_some_and(|ticket| self.member.pool.touch(ticket))
-    }
-
-    #[inline]
-    fn end(&mut self, finish: impl FnOnce(&dyn Ledger, Ticket) -> Settlement) -> Settlement {
-        let ticket = self.ticket.take();
-        ticket.map_or(Settlement::Unknown, |ticket| finish(&*self.member.pool, ticket))
+        self.member.pool.touch(&self.ticket)
     }
 }
 
 impl<T> Drop for Lease<T> {
     fn drop(&mut self) {
-        self.end(|pool, ticket| pool.settle(ticket, &Outcome::Cancelled));
+        if self.held {
+            self.member.pool.settle(&self.ticket, &Outcome::Cancelled);
+        }
     }
 }
 

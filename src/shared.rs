@@ -209,26 +209,26 @@ fn release_observed<T>(
 
 /// What a lease needs of its pool, whatever the pool's clock and payload.
 pub(crate) trait Ledger: Send + Sync {
-    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
-    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
-    fn abandon(&self, ticket: Ticket) -> Settlement;
-    fn touch(&self, ticket: Ticket) -> bool;
+    fn settle(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement;
+    fn report(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement;
+    fn abandon(&self, ticket: &Ticket) -> Settlement;
+    fn touch(&self, ticket: &Ticket) -> bool;
 }
 
 impl<T: Send + Sync, C: Clock> Ledger for Shared<T, C> {
-    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
-        self.run(|state, now| state.scheduler.settle(ticket, outcome, now))
+    fn settle(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.settle(*ticket, outcome, now))
     }
 
-    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
-        self.run(|state, now| state.scheduler.report(ticket, outcome, now))
+    fn report(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.report(*ticket, outcome, now))
     }
 
-    fn abandon(&self, ticket: Ticket) -> Settlement {
-        self.run(|state, now| state.scheduler.abandon(ticket, now))
+    fn abandon(&self, ticket: &Ticket) -> Settlement {
+        self.run(|state, now| state.scheduler.abandon(*ticket, now))
     }
 
-    fn touch(&self, ticket: Ticket) -> bool {
-        self.run_alone(|state, now| state.scheduler.touch(ticket, now))
+    fn touch(&self, ticket: &Ticket) -> bool {
+        self.run_alone(|state, now| state.scheduler.touch(*ticket, now))
     }
 }

@@ -145,7 +145,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Reservation, Unavailable> {
         match outcome {
-            &Ok(choice) => {
+            Ok(choice) => {
                 if let Some(&waited) = query.waited {
                     self.give_up(waited);
                 }
@@ -185,13 +185,13 @@ impl Scheduler {
     /// Reserves what was chosen for a caller whose binding is `bound`, if one was found.
     fn reserve(
         &mut self,
-        choice: Choice,
+        choice: &Choice,
         bound: Option<&Bound>,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Reservation {
-        let Choice { slot, path, tied } = choice;
+        let &Choice { slot, path, tied } = choice;
         let (model, selector) = self.intern(query, request);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -237,8 +237,8 @@ impl Scheduler {
 
     /// Tells those who watch of a selection.
     #[cold]
-    fn announce(&mut self, choice: Choice, probe: bool) {
-        let Choice { slot, path, tied } = choice;
+    fn announce(&mut self, choice: &Choice, probe: bool) {
+        let &Choice { slot, path, tied } = choice;
         if probe {
             self.emit_for(slot, |account| Event::BreakerHalfOpen { account });
         }
