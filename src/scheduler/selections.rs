@@ -31,6 +31,7 @@ impl Scheduler {
     }
 
     /// [`select`](Self::select) for who knows the account by its place.
+    #[inline]
     pub(crate) fn reserve_best(
         &mut self,
         request: &Request<'_>,
