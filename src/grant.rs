@@ -59,6 +59,14 @@ impl Ticket {
     }
 }
 
+/// An account selected and reserved, by its place: a [`Grant`] without the account's id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Reservation {
+    pub(crate) ticket: Ticket,
+    pub(crate) path: Path,
+    pub(crate) tied: u32,
+}
+
 /// An account selected and reserved.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -1,12 +1,12 @@
 //! A reservation that ends by itself.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::account::AccountId;
-use crate::grant::{Grant, Path, Ticket};
+use crate::grant::{Path, Reservation, Ticket};
 use crate::outcome::{Outcome, Settlement};
-use crate::shared::Ledger;
+use crate::shared::Member;
 
 /// An account reserved for one request, with the host's payload.
 ///
@@ -19,35 +19,31 @@ use crate::shared::Ledger;
 /// prints the account's id, never the payload.
 #[must_use = "dropping a lease cancels it"]
 pub struct Lease<T = ()> {
-    account: AccountId,
-    payload: Arc<T>,
-    path: Path,
+    member: Arc<Member<T>>,
     ticket: Ticket,
-    /// Taken when the lease ends.
-    pool: Option<Weak<dyn Ledger>>,
+    path: Path,
+    /// Whether it has not ended yet.
+    held: bool,
 }
 
 impl<T> Lease<T> {
-    pub(crate) fn granted<P: Ledger + 'static>(
-        pool: &Arc<P>,
-        grant: Grant,
-        payload: Arc<T>,
-    ) -> Self {
-        let Grant { account, ticket, path, .. } = grant;
-        let pool: Weak<P> = Arc::downgrade(pool);
-        Self { account, payload, path, ticket, pool: Some(pool) }
+    /// The lease of a reservation on that account.
+    #[inline]
+    pub(crate) fn of(reservation: Reservation, member: Arc<Member<T>>) -> Self {
+        let Reservation { ticket, path, .. } = reservation;
+        Self { member, ticket, path, held: true }
     }
 
     /// The account that serves the request.
     #[must_use]
     pub fn account(&self) -> &AccountId {
-        &self.account
+        &self.member.id
     }
 
     /// What the host stored with the account when it was selected. No lock is taken.
     #[must_use]
     pub fn payload(&self) -> &Arc<T> {
-        &self.payload
+        &self.member.payload
     }
 
     /// How the account came to be selected.
@@ -57,47 +53,43 @@ impl<T> Lease<T> {
     }
 
     /// Ends the lease with the request's outcome.
+    #[inline]
     pub fn settle(mut self, outcome: Outcome) -> Settlement {
-        self.end(|pool, ticket| pool.settle(ticket, &outcome))
+        self.held = false;
+        self.member.pool.settle(&self.ticket, &outcome)
     }
 
     /// Ends the lease of a request that was never sent: its rate slots are given back.
     pub fn abandon(mut self) -> Settlement {
-        self.end(|pool, ticket| pool.abandon(ticket))
+        self.held = false;
+        self.member.pool.abandon(&self.ticket)
     }
 
     /// Learns from an outcome before the lease ends, such as a limit that the headers announce
     /// while the body still streams.
     pub fn report(&self, outcome: Outcome) -> Settlement {
-        self.pool().map_or(Settlement::Unknown, |pool| pool.report(self.ticket, &outcome))
+        self.member.pool.report(&self.ticket, &outcome)
     }
 
     /// Notes that the request is alive, so that it is not reaped; once per chunk of a stream is
     /// plenty. `false` when the lease is not held any more.
     pub fn touch(&self) -> bool {
-        self.pool().is_some_and(|pool| pool.touch(self.ticket))
-    }
-
-    fn pool(&self) -> Option<Arc<dyn Ledger>> {
-        self.pool.as_ref().and_then(Weak::upgrade)
-    }
-
-    fn end(&mut self, finish: impl FnOnce(&dyn Ledger, Ticket) -> Settlement) -> Settlement {
-        let pool = self.pool.take().and_then(|pool| pool.upgrade());
-        pool.map_or(Settlement::Unknown, |pool| finish(&*pool, self.ticket))
+        self.member.pool.touch(&self.ticket)
     }
 }
 
 impl<T> Drop for Lease<T> {
     fn drop(&mut self) {
-        self.end(|pool, ticket| pool.settle(ticket, &Outcome::Cancelled));
+        if self.held {
+            self.member.pool.settle(&self.ticket, &Outcome::Cancelled);
+        }
     }
 }
 
 impl<T> fmt::Debug for Lease<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("account", &self.account)
+            .field("account", &self.member.id)
             .field("path", &self.path)
             .finish_non_exhaustive()
     }

@@ -11,13 +11,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigError};
 use crate::events::Observer;
 use crate::explain::Explanation;
-use crate::grant::{Grant, Preview};
+use crate::grant::{Preview, Reservation};
 use crate::lease::Lease;
 use crate::outcome::{Outcome, QuotaReading};
 use crate::refusal::{Dimension, Unavailable, WaitTicket};
 use crate::request::{Caller, Request};
 use crate::scheduler::{AccountView, BindingView, BlockScope, LoadView, Scheduler};
-use crate::shared::Shared;
+use crate::shared::Handle;
 use crate::stats::Stats;
 use crate::time::{Millis, Timestamp};
 #[cfg(any(feature = "tokio", pool_shuttle))]
@@ -46,19 +46,19 @@ use crate::wait::{Acquire, Patience};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Pool<T = (), C = SystemClock> {
-    shared: Arc<Shared<T, C>>,
+    handle: Arc<Handle<T, C>>,
 }
 
 impl<T, C> Clone for Pool<T, C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { handle: Arc::clone(&self.handle) }
     }
 }
 
 impl<T, C: Clock> fmt::Debug for Pool<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut pool = f.debug_struct("Pool");
-        self.shared
+        self.handle
             .run_alone(|state, _| pool.field("scheduler", &state.scheduler).finish_non_exhaustive())
     }
 }
@@ -81,13 +81,13 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`ConfigError`] names the field that is wrong.
     pub fn with_clock(config: Config, clock: C) -> Result<Self, ConfigError> {
-        Ok(Self { shared: Arc::new(Shared::new(config, clock)?) })
+        Ok(Self { handle: Arc::new(Handle::new(config, clock)?) })
     }
 
     /// The pool's clock.
     #[must_use]
     pub fn clock(&self) -> &C {
-        self.shared.clock()
+        self.handle.clock()
     }
 
     /// Selects an account for the request and reserves it: see [`Scheduler::select`].
@@ -96,7 +96,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     ///
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&self, request: &Request<'_>) -> Result<Lease<T>, Unavailable> {
-        self.lease(|scheduler, now| scheduler.select(request, now))
+        self.lease(|scheduler, now| scheduler.reserve_best(request, now))
     }
 
     /// Selects an account, and waits for one if none is eligible, for at most `max_wait`: see
@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     #[cfg(any(feature = "tokio", pool_shuttle))]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn acquire<'r>(&self, request: &Request<'r>, max_wait: Millis) -> Acquire<'r, T, C> {
-        Acquire::new(&self.shared, request, Patience::Span(max_wait))
+        Acquire::new(&self.handle, request, Patience::Span(max_wait))
     }
 
     /// Selects an account, and waits for one if none is eligible, until `deadline`.
@@ -152,7 +152,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     #[cfg(any(feature = "tokio", pool_shuttle))]
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn acquire_by<'r>(&self, request: &Request<'r>, deadline: Timestamp) -> Acquire<'r, T, C> {
-        Acquire::new(&self.shared, request, Patience::Deadline(deadline))
+        Acquire::new(&self.handle, request, Patience::Deadline(deadline))
     }
 
     /// The requests that wait now.
@@ -160,7 +160,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.shared.run_alone(|state, _| state.room.len())
+        self.handle.run_alone(|state, _| state.room.len())
     }
 
     /// Reserves that very account for the request: see [`Scheduler::select_account`].
@@ -173,7 +173,7 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         account: &str,
         request: &Request<'_>,
     ) -> Result<Lease<T>, Unavailable> {
-        self.lease(|scheduler, now| scheduler.select_account(account, request, now))
+        self.lease(|scheduler, now| scheduler.reserve_account(account, request, now))
     }
 
     /// What [`select`](Self::select) would answer, without changing anything.
@@ -198,13 +198,12 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     /// Those of [`Scheduler::add`]; the payload is dropped then.
     pub fn add(&self, account: Account, payload: T) -> Result<(), AccountError> {
         // Borrowed by the closure, so that a payload that is refused outlives the lock.
-        let payload = Arc::new(payload);
-        let id = account.id().clone();
-        let replaced = self.shared.run(|state, now| {
+        let member = self.handle.member(account.id().clone(), Arc::new(payload));
+        let replaced = self.handle.run(|state, now| {
             state.scheduler.add(account, now)?;
             state.room.sort(&state.scheduler, now);
-            let slot = state.scheduler.slot(id.as_str());
-            Ok(slot.and_then(|slot| state.put(slot, Arc::clone(&payload))))
+            let slot = state.scheduler.slot(member.id.as_str());
+            Ok(slot.and_then(|slot| state.put(slot, Arc::clone(&member))))
         })?;
         drop(replaced);
         Ok(())
@@ -212,12 +211,13 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
 
     /// Removes an account and returns its payload; `None` when it is not there.
     pub fn remove(&self, account: &str) -> Option<Arc<T>> {
-        self.shared.run(|state, now| {
+        let member = self.handle.run(|state, now| {
             let slot = state.scheduler.slot(account)?;
             state.scheduler.remove(account, now);
             state.room.sort(&state.scheduler, now);
             state.take(slot)
-        })
+        });
+        member.map(|member| Arc::clone(&member.payload))
     }
 
     /// Replaces an account's payload, such as a rotated credential, and returns the one before.
@@ -230,19 +230,22 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     pub fn set_payload(&self, account: &str, payload: T) -> Result<Option<Arc<T>>, AccountError> {
         // Borrowed by the closure, so that a payload that is refused outlives the lock.
         let payload = Arc::new(payload);
-        self.shared.run(|state, _| {
+        let replaced = self.handle.run(|state, _| {
             let slot = state.scheduler.slot(account);
             let slot = slot.ok_or_else(|| AccountError::Unknown(account.into()))?;
-            Ok(state.put(slot, Arc::clone(&payload)))
-        })
+            let id = state.member(slot).map(|member| member.id.clone());
+            let member = id.map(|id| self.handle.member(id, Arc::clone(&payload)));
+            Ok(member.and_then(|member| state.put(slot, member)))
+        })?;
+        Ok(replaced.map(|member| Arc::clone(&member.payload)))
     }
 
     /// An account's payload.
     #[must_use]
     pub fn payload(&self, account: &str) -> Option<Arc<T>> {
-        self.shared.run(|state, _| {
+        self.handle.run(|state, _| {
             let slot = state.scheduler.slot(account)?;
-            state.payload(slot).cloned()
+            state.member(slot).map(|member| Arc::clone(&member.payload))
         })
     }
 
@@ -466,7 +469,8 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     /// Sets who is told of every [`Event`](crate::Event); `false` when somebody is already. Without
     /// an observer events cost nothing.
     pub fn set_observer(&self, observer: impl Observer) -> bool {
-        self.shared.set_observer(Box::new(observer))
+        let observer: Arc<dyn Observer> = Arc::new(observer);
+        self.handle.set_observer(&observer)
     }
 
     /// The policy in force.
@@ -485,38 +489,38 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
     }
 
     fn read<R>(&self, question: impl FnOnce(&Scheduler, Timestamp) -> R) -> R {
-        self.shared.run_alone(|state, now| question(&state.scheduler, now))
+        self.handle.run_alone(|state, now| question(&state.scheduler, now))
     }
 
     fn write<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
-        self.shared.run(|state, now| command(&mut state.scheduler, now))
+        self.handle.run(|state, now| command(&mut state.scheduler, now))
     }
 
     /// A command that may change what makes waiting requests differ from each other.
     fn administer<R>(&self, command: impl FnOnce(&mut Scheduler, Timestamp) -> R) -> R {
-        self.shared.run(|state, now| {
+        self.handle.run(|state, now| {
             let result = command(&mut state.scheduler, now);
             state.room.sort(&state.scheduler, now);
             result
         })
     }
 
-    /// A selection with the payload. (A refusal is large: here it is moved but once.)
+    /// The lease of a selection. (A refusal is large: here it is moved but once.)
     #[inline]
     fn lease(
         &self,
-        select: impl FnOnce(&mut Scheduler, Timestamp) -> Result<Grant, Unavailable>,
+        select: impl FnOnce(&mut Scheduler, Timestamp) -> Result<Reservation, Unavailable>,
     ) -> Result<Lease<T>, Unavailable> {
-        let mut turn = self.shared.turn();
+        let mut turn = self.handle.turn();
         let (state, now) = (&mut *turn.state, turn.now);
-        let granted = select(&mut state.scheduler, now);
-        let slot = granted.as_ref().ok().map(|grant| grant.ticket.slot);
-        let payload = slot.and_then(|slot| state.payload(slot).cloned());
+        let reserved = select(&mut state.scheduler, now);
+        let slot = reserved.as_ref().ok().map(|reservation| reservation.ticket.slot);
+        let member = slot.and_then(|slot| state.member(slot).cloned());
         state.room.serve(&mut state.scheduler, now);
         turn.end();
-        granted.map(|grant| {
-            let payload = payload.expect("every account of a pool was added with its payload");
-            Lease::granted(&self.shared, grant, payload)
+        reserved.map(|reservation| {
+            let member = member.expect("every account of a pool was added with its payload");
+            Lease::of(reservation, member)
         })
     }
 }

@@ -13,7 +13,7 @@ use std::task::Waker;
 
 use self::lines::{Lines, Turn};
 use self::need::{Need, Waiter, worth_waiting_until};
-use crate::grant::Grant;
+use crate::grant::Reservation;
 use crate::refusal::Unavailable;
 use crate::request::{OwnedRequest, Request};
 use crate::scheduler::Scheduler;
@@ -25,7 +25,7 @@ pub(crate) struct Room {
     /// In the order of arrival.
     waiting: BTreeMap<u64, (Waiter, Arc<Need>)>,
     /// Those that were served and have not come to fetch it.
-    ready: BTreeMap<u64, (Waiter, Grant)>,
+    ready: BTreeMap<u64, (Waiter, Reservation)>,
     lines: Lines,
     next_id: u64,
     /// When time alone may help somebody.
@@ -54,7 +54,7 @@ impl WakeUps {
 #[derive(Debug)]
 pub(crate) enum Stand {
     /// It is served.
-    Served(Grant),
+    Served(Reservation),
     /// It waits under this number, and has to look at that time at the latest.
     Waits(u64, Timestamp),
     Refused(Unavailable),
@@ -119,7 +119,7 @@ impl Room {
         self.serve(scheduler, now);
         let mut request = *request;
         let refusal = match scheduler.select_or_wait(&mut request, deadline, now) {
-            Ok(grant) => return Stand::Served(grant),
+            Ok(reserved) => return Stand::Served(reserved),
             Err(refusal) => refusal,
         };
         let Some(until) = worth_waiting_until(&refusal, deadline, now) else {
@@ -149,9 +149,9 @@ impl Room {
         if due || self.alarm.is_some_and(|alarm| alarm <= now) {
             self.serve(scheduler, now);
         }
-        if let Some((waiter, grant)) = self.ready.remove(&id) {
+        if let Some((waiter, reserved)) = self.ready.remove(&id) {
             self.wake_ups.spent.push(waiter.waker);
-            return Stand::Served(grant);
+            return Stand::Served(reserved);
         }
         if due {
             return self.look_for_itself(id, scheduler, now);
@@ -167,8 +167,8 @@ impl Room {
 
     /// Takes a request out that waits no longer; what it was given passes on.
     pub(crate) fn leave(&mut self, id: u64, scheduler: &mut Scheduler, now: Timestamp) {
-        if let Some((waiter, grant)) = self.ready.remove(&id) {
-            scheduler.abandon(grant.ticket, now);
+        if let Some((waiter, reserved)) = self.ready.remove(&id) {
+            scheduler.abandon(reserved.ticket, now);
             self.wake_ups.spent.push(waiter.waker);
         } else if let Some(waiter) = self.unfile(id) {
             if let Some(waited) = waiter.request.waited {
@@ -222,8 +222,8 @@ impl Room {
         let outcome = scheduler.select_or_wait(&mut request, waiter.deadline, now);
         waiter.request.waited = request.waited;
         let refusal = match outcome {
-            Ok(grant) => {
-                self.hand_over(id, grant);
+            Ok(reserved) => {
+                self.hand_over(id, reserved);
                 return Attempt::Served;
             }
             Err(refusal) => refusal,
@@ -240,11 +240,11 @@ impl Room {
         Attempt::Moved(Arc::clone(need), refusal)
     }
 
-    fn hand_over(&mut self, id: u64, grant: Grant) {
+    fn hand_over(&mut self, id: u64, reserved: Reservation) {
         let waiter = self.unfile(id).expect("who is served waited");
         self.lines.served(waiter.request.tenant());
         self.wake_ups.due.push(waiter.waker.clone());
-        self.ready.insert(id, (waiter, grant));
+        self.ready.insert(id, (waiter, reserved));
     }
 
     /// Lets those of a line look for themselves who cannot be served in time.
@@ -267,9 +267,9 @@ impl Room {
         let refusal = match self.attempt(id, scheduler, now) {
             Attempt::Moved(_, refusal) | Attempt::Refused(refusal) => refusal,
             Attempt::Served => {
-                let (waiter, grant) = self.ready.remove(&id).expect("it was served just now");
+                let (waiter, reserved) = self.ready.remove(&id).expect("it was served just now");
                 self.wake_ups.spent.push(waiter.waker);
-                return Stand::Served(grant);
+                return Stand::Served(reserved);
             }
         };
         self.alarm = earliest(self.alarm, refusal.retry_at);
@@ -329,8 +329,8 @@ impl Drop for Room {
 
 /// The refusal that a selection gives, with all its marks.
 fn finish(request: &Request<'_>, scheduler: &mut Scheduler, now: Timestamp) -> Stand {
-    match scheduler.select(request, now) {
-        Ok(grant) => Stand::Served(grant),
+    match scheduler.reserve_best(request, now) {
+        Ok(reserved) => Stand::Served(reserved),
         Err(refusal) => Stand::Refused(refusal),
     }
 }

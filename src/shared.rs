@@ -1,9 +1,10 @@
 //! The scheduler behind its lock, with the clock and the hosts' payloads.
 
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 
+use crate::account::AccountId;
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError};
 use crate::events::Observer;
@@ -15,18 +16,31 @@ use crate::slot::Slot;
 use crate::sync::{Mutex, MutexGuard};
 use crate::time::Timestamp;
 
-/// What all clones of a pool share.
+/// What the clones of a pool share. When the last one goes the pool is emptied, so that leases,
+/// which hold on to [`Shared`], keep nothing else of it alive.
+pub(crate) struct Handle<T, C>(Arc<Shared<T, C>>);
+
+/// A pool as its handles and its leases reach it.
 pub(crate) struct Shared<T, C> {
     state: Mutex<State<T>>,
     clock: C,
-    observer: OnceLock<Box<dyn Observer>>,
 }
 
 /// What the lock protects.
 pub(crate) struct State<T> {
     pub(crate) scheduler: Scheduler,
-    payloads: Vec<Option<(Slot, Arc<T>)>>,
+    /// By place.
+    members: Vec<Option<(Slot, Arc<Member<T>>)>>,
     pub(crate) room: Room,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// An account of a pool with all that a lease needs of both, under one reference count.
+pub(crate) struct Member<T> {
+    pub(crate) id: AccountId,
+    pub(crate) payload: Arc<T>,
+    /// The pool, which holds its members in turn until its last handle goes.
+    pub(crate) pool: Arc<dyn Ledger>,
 }
 
 /// Origins of the process's pools, so that none takes another's tickets.
@@ -37,7 +51,7 @@ pub(crate) fn next_origin() -> u32 {
     NEXT_ORIGIN.fetch_add(1, Ordering::Relaxed)
 }
 
-impl<T, C: Clock> Shared<T, C> {
+impl<T, C: Clock> Handle<T, C> {
     pub(crate) fn new(config: Config, clock: C) -> Result<Self, ConfigError> {
         let scheduler = Scheduler::with_origin(config, next_origin())?;
         Ok(Self::around(scheduler, clock))
@@ -45,10 +59,36 @@ impl<T, C: Clock> Shared<T, C> {
 
     /// What a scheduler needs to be shared, whose origin is none of another pool.
     pub(crate) fn around(scheduler: Scheduler, clock: C) -> Self {
-        let state = Mutex::new(State { scheduler, payloads: Vec::new(), room: Room::default() });
-        Self { state, clock, observer: OnceLock::new() }
+        Self(Arc::new(Shared { state: Mutex::new(State::around(scheduler)), clock }))
     }
+}
 
+impl<T: Send + Sync + 'static, C: Clock> Handle<T, C> {
+    /// An account with its payload, to be [put](State::put) in its place.
+    pub(crate) fn member(&self, id: AccountId, payload: Arc<T>) -> Arc<Member<T>> {
+        let pool: Arc<Shared<T, C>> = Arc::clone(&self.0);
+        Arc::new(Member { id, payload, pool })
+    }
+}
+
+impl<T, C> Deref for Handle<T, C> {
+    type Target = Shared<T, C>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, C> Drop for Handle<T, C> {
+    /// All that the pool had goes, outside of the lock; who waits learns it.
+    fn drop(&mut self) {
+        let gone = State::gone();
+        let last = std::mem::replace(&mut *self.0.state.lock(), gone);
+        drop(last);
+    }
+}
+
+impl<T, C: Clock> Shared<T, C> {
     /// Runs one command under the lock, at the time read before it was taken, and serves those
     /// who wait for what it freed.
     pub(crate) fn run<R>(&self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
@@ -73,13 +113,15 @@ impl<T, C: Clock> Shared<T, C> {
     pub(crate) fn turn(&self) -> Turn<'_, T> {
         let now = self.clock.now();
         let state = self.state.lock();
-        Turn { state, now, observer: &self.observer }
+        Turn { state, now }
     }
 
     /// Sets the observer; `false` when there is one.
-    pub(crate) fn set_observer(&self, observer: Box<dyn Observer>) -> bool {
-        let is_first = self.observer.set(observer).is_ok();
-        self.state.lock().scheduler.watch(true);
+    pub(crate) fn set_observer(&self, observer: &Arc<dyn Observer>) -> bool {
+        let mut state = self.state.lock();
+        let is_first = state.observer.is_none();
+        state.observer.get_or_insert_with(|| Arc::clone(observer));
+        state.scheduler.watch(true);
         is_first
     }
 
@@ -89,23 +131,33 @@ impl<T, C: Clock> Shared<T, C> {
 }
 
 impl<T> State<T> {
-    /// Stores the payload of a slot; returns the one before, to be dropped outside the lock.
-    pub(crate) fn put(&mut self, slot: Slot, payload: Arc<T>) -> Option<Arc<T>> {
+    fn around(scheduler: Scheduler) -> Self {
+        Self { scheduler, members: Vec::new(), room: Room::default(), observer: None }
+    }
+
+    /// What is left when the last handle has gone: a scheduler that knows no ticket of any pool.
+    fn gone() -> Self {
+        Self::around(Scheduler::new(Config::default()).expect("the default policy is sound"))
+    }
+
+    /// Stores the account of a slot; returns the one before, to be dropped outside the lock.
+    pub(crate) fn put(&mut self, slot: Slot, member: Arc<Member<T>>) -> Option<Arc<Member<T>>> {
         let index = slot.index as usize;
-        if self.payloads.len() <= index {
-            self.payloads.resize_with(index + 1, || None);
+        if self.members.len() <= index {
+            self.members.resize_with(index + 1, || None);
         }
-        self.payloads[index].replace((slot, payload)).map(|(_, payload)| payload)
+        self.members[index].replace((slot, member)).map(|(_, member)| member)
     }
 
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<T>> {
-        let held = self.payloads.get_mut(slot.index as usize)?;
-        held.take_if(|(owner, _)| *owner == slot).map(|(_, payload)| payload)
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Arc<Member<T>>> {
+        let held = self.members.get_mut(slot.index as usize)?;
+        held.take_if(|(owner, _)| *owner == slot).map(|(_, member)| member)
     }
 
-    pub(crate) fn payload(&self, slot: Slot) -> Option<&Arc<T>> {
-        let (owner, payload) = self.payloads.get(slot.index as usize)?.as_ref()?;
-        (*owner == slot).then_some(payload)
+    #[inline]
+    pub(crate) fn member(&self, slot: Slot) -> Option<&Arc<Member<T>>> {
+        let (owner, member) = self.members.get(slot.index as usize)?.as_ref()?;
+        (*owner == slot).then_some(member)
     }
 }
 
@@ -114,17 +166,19 @@ pub(crate) struct Turn<'a, T> {
     pub(crate) state: MutexGuard<'a, State<T>>,
     /// The time read before it was taken.
     pub(crate) now: Timestamp,
-    observer: &'a OnceLock<Box<dyn Observer>>,
 }
 
 impl<T> Turn<'_, T> {
     /// Releases the lock; then wakes waiters, and tells the observer what happened.
     #[inline]
     pub(crate) fn end(self) {
-        let Self { state, now, observer } = self;
-        match observer.get() {
+        let Self { state, now } = self;
+        match &state.observer {
             None => release(state),
-            Some(observer) => release_observed(state, &**observer, now),
+            Some(observer) => {
+                let observer = Arc::clone(observer);
+                release_observed(state, &*observer, now);
+            }
         }
     }
 }
@@ -155,26 +209,26 @@ fn release_observed<T>(
 
 /// What a lease needs of its pool, whatever the pool's clock and payload.
 pub(crate) trait Ledger: Send + Sync {
-    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
-    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement;
-    fn abandon(&self, ticket: Ticket) -> Settlement;
-    fn touch(&self, ticket: Ticket) -> bool;
+    fn settle(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement;
+    fn report(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement;
+    fn abandon(&self, ticket: &Ticket) -> Settlement;
+    fn touch(&self, ticket: &Ticket) -> bool;
 }
 
 impl<T: Send + Sync, C: Clock> Ledger for Shared<T, C> {
-    fn settle(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
-        self.run(|state, now| state.scheduler.settle(ticket, outcome, now))
+    fn settle(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.settle(*ticket, outcome, now))
     }
 
-    fn report(&self, ticket: Ticket, outcome: &Outcome) -> Settlement {
-        self.run(|state, now| state.scheduler.report(ticket, outcome, now))
+    fn report(&self, ticket: &Ticket, outcome: &Outcome) -> Settlement {
+        self.run(|state, now| state.scheduler.report(*ticket, outcome, now))
     }
 
-    fn abandon(&self, ticket: Ticket) -> Settlement {
-        self.run(|state, now| state.scheduler.abandon(ticket, now))
+    fn abandon(&self, ticket: &Ticket) -> Settlement {
+        self.run(|state, now| state.scheduler.abandon(*ticket, now))
     }
 
-    fn touch(&self, ticket: Ticket) -> bool {
-        self.run_alone(|state, now| state.scheduler.touch(ticket, now))
+    fn touch(&self, ticket: &Ticket) -> bool {
+        self.run_alone(|state, now| state.scheduler.touch(*ticket, now))
     }
 }

@@ -10,12 +10,11 @@ use std::task::{Context, Poll, Waker};
 
 use self::timer::Timer;
 use crate::clock::Clock;
-use crate::grant::Grant;
 use crate::lease::Lease;
 use crate::refusal::Unavailable;
 use crate::request::Request;
 use crate::room::Stand;
-use crate::shared::{Shared, State};
+use crate::shared::{Handle, State};
 use crate::time::{Millis, Timestamp};
 
 /// How long a request may wait.
@@ -30,7 +29,7 @@ pub(crate) enum Patience {
 /// [`Pool::acquire_by`](crate::Pool::acquire_by). Nothing happens before it is first polled.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire<'r, T: Send + Sync + 'static, C: Clock> {
-    pool: Weak<Shared<T, C>>,
+    pool: Weak<Handle<T, C>>,
     request: Request<'r>,
     patience: Patience,
     /// Its number in the waiting room.
@@ -42,13 +41,13 @@ pub struct Acquire<'r, T: Send + Sync + 'static, C: Clock> {
 
 /// What a look into the pool came to.
 enum Look<T> {
-    Served(Grant, Arc<T>),
+    Served(Lease<T>),
     Waits(Timestamp),
     Refused(Unavailable),
 }
 
 impl<'r, T: Send + Sync + 'static, C: Clock> Acquire<'r, T, C> {
-    pub(crate) fn new(pool: &Arc<Shared<T, C>>, request: &Request<'r>, patience: Patience) -> Self {
+    pub(crate) fn new(pool: &Arc<Handle<T, C>>, request: &Request<'r>, patience: Patience) -> Self {
         Self {
             pool: Arc::downgrade(pool),
             request: *request,
@@ -78,10 +77,12 @@ impl<'r, T: Send + Sync + 'static, C: Clock> Acquire<'r, T, C> {
                     self.id = Some(id);
                     return Look::Waits(at);
                 }
-                Stand::Served(grant) => match state.payload(grant.ticket.slot).cloned() {
-                    Some(payload) => return Look::Served(grant, payload),
+                Stand::Served(reserved) => match state.member(reserved.ticket.slot) {
+                    Some(member) => {
+                        return Look::Served(Lease::of(reserved, Arc::clone(member)));
+                    }
                     // The account was removed after it was reserved.
-                    None => drop(state.scheduler.abandon(grant.ticket, now)),
+                    None => drop(state.scheduler.abandon(reserved.ticket, now)),
                 },
             }
         }
@@ -99,9 +100,7 @@ impl<T: Send + Sync + 'static, C: Clock> Future for Acquire<'_, T, C> {
             };
             let look = pool.run_alone(|state, now| this.look(cx.waker(), state, now));
             let at = match look {
-                Look::Served(grant, payload) => {
-                    return Poll::Ready(Ok(Lease::granted(&pool, grant, payload)));
-                }
+                Look::Served(lease) => return Poll::Ready(Ok(lease)),
                 Look::Refused(refusal) => return Poll::Ready(Err(refusal)),
                 Look::Waits(at) => at,
             };

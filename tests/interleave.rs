@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use account_pool::{Account, Config, ManualClock, Millis, Outcome, Pool, Request, Timestamp};
+use account_pool::{
+    Account, Config, ManualClock, Millis, Outcome, Pool, Request, Settlement, Timestamp,
+};
 use shuttle::future::{block_on, spawn};
 use shuttle::{check_pct, check_random};
 
@@ -162,6 +164,23 @@ fn a_dropped_pool_ends_the_wait() {
         pause_then_drop(pool);
         drop(held);
         drop(block_on(waiter).unwrap());
+    });
+}
+
+#[test]
+fn a_lease_and_its_pool_end_at_once() {
+    explore(|| {
+        let pool = pool(1);
+        let held = pool.select(&Request::new()).unwrap();
+        let request = Request::new();
+        let waiter = spawn(pool.acquire(&request, PATIENT));
+        let release = spawn(async move { held.settle(Outcome::success()) });
+        pause_then_drop(pool);
+        let settlement = block_on(release).unwrap();
+        assert!(matches!(settlement, Settlement::Settled | Settlement::Unknown));
+        if let Ok(lease) = block_on(waiter).unwrap() {
+            assert_eq!(lease.settle(Outcome::success()), Settlement::Unknown);
+        }
     });
 }
 

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use account_pool::{
-    Account, AccountError, AccountId, Caller, Clock, Config, Lease, ManualClock, Millis, Outcome,
-    Path, Pool, Reason, Request, Reset, Scheduler, Settlement, Timestamp, Usage,
+    Account, AccountError, AccountId, Caller, Clock, Config, Event, Lease, ManualClock, Millis,
+    Outcome, Path, Pool, Reason, Request, Reset, Scheduler, Settlement, Timestamp, Usage,
 };
 
 const SECRET: &str = "sk-sentinel-5e3c1a";
@@ -126,6 +126,32 @@ mod ways_out {
         assert_eq!(Arc::strong_count(&payload), 2, "the other account's payload is gone");
         drop(held);
         assert_eq!(Arc::strong_count(&payload), 1);
+    }
+
+    #[test]
+    fn a_lease_does_not_keep_its_pools_observer_alive() {
+        let told = Arc::new(AtomicUsize::new(0));
+        let (pool, first, second) = held_twice();
+        let by_observer = Arc::clone(&told);
+        assert!(pool.set_observer(move |_: &Event, _: Timestamp| {
+            by_observer.fetch_add(1, Ordering::SeqCst);
+        }));
+        drop(first);
+        assert_eq!((told.load(Ordering::SeqCst), Arc::strong_count(&told)), (1, 2));
+        drop(pool);
+        assert_eq!(Arc::strong_count(&told), 1);
+        drop(second);
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_lease_of_a_clone_outlives_the_other_handles() {
+        let (pool, first, second) = held_twice();
+        let clone = pool.clone();
+        drop(pool);
+        assert_eq!(first.settle(Outcome::success()), Settlement::Settled);
+        drop(clone);
+        assert_eq!(second.settle(Outcome::success()), Settlement::Unknown);
     }
 
     #[test]
@@ -304,7 +330,10 @@ mod handles {
         let after = lease(&pool);
         assert_eq!((**before.payload(), **after.payload()), ("old", "new"));
         assert_eq!(*pool.payload("a").unwrap(), "new");
+        assert_eq!((before.account(), after.account()), (&AccountId::from("a"), before.account()));
         assert_eq!(in_flight(&pool), 2, "the place is the same");
+        assert!(Arc::ptr_eq(after.payload(), &pool.payload("a").unwrap()));
+        assert!(Arc::ptr_eq(after.payload(), &pool.remove("a").unwrap()));
     }
 
     #[test]
@@ -456,6 +485,65 @@ mod payloads_that_call_back {
             drop(held);
         });
         assert_eq!(dropped, 1);
+    }
+
+    #[test]
+    fn on_the_end_of_the_last_lease_before_a_replacement() {
+        let dropped = drops(|pool, nosy| {
+            pool.add(Account::new("a"), nosy()).unwrap();
+            let held = lease(&pool);
+            drop(pool.set_payload("a", nosy()));
+            assert_eq!(held.payload().drops.load(Ordering::SeqCst), 0);
+            let drops = Arc::clone(&held.payload().drops);
+            held.settle(Outcome::success());
+            assert_eq!(drops.load(Ordering::SeqCst), 1);
+        });
+        assert_eq!(dropped, 2);
+    }
+
+    #[test]
+    fn on_the_end_of_the_pool_while_a_lease_is_held() {
+        let dropped = drops(|pool, nosy| {
+            pool.add(Account::new("a"), nosy()).unwrap();
+            pool.add(Account::new("b"), nosy()).unwrap();
+            let held = lease(&pool);
+            drop(pool);
+            assert_eq!(held.payload().drops.load(Ordering::SeqCst), 1);
+            held.settle(Outcome::success());
+        });
+        assert_eq!(dropped, 2);
+    }
+
+    /// Holds a lease of its own pool.
+    struct Keeper {
+        lease: Mutex<Option<Lease<Self>>>,
+        drops: Arc<AtomicUsize>,
+    }
+
+    impl Drop for Keeper {
+        fn drop(&mut self) {
+            self.drops.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn with_a_lease_that_they_hold_on_the_end_of_the_pool() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let pool = empty();
+        for id in ["a", "b"] {
+            let keeper = Keeper { lease: Mutex::default(), drops: Arc::clone(&drops) };
+            pool.add(Account::new(id), keeper).unwrap();
+        }
+        let kept = pool.select_account("b", &Request::new()).unwrap();
+        *pool.payload("a").unwrap().lease.lock().unwrap() = Some(kept);
+        let (done, finished) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            drop(pool);
+            done.send(()).unwrap();
+        });
+        let patience = std::time::Duration::from_secs(30);
+        finished.recv_timeout(patience).expect("a payload was dropped under the lock");
+        assert_eq!(drops.load(Ordering::SeqCst), 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::account::AccountId;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::scheduler::Scheduler;
-use crate::shared::{Shared, next_origin};
+use crate::shared::{Handle, next_origin};
 use crate::snapshot::{Snapshot, SnapshotError};
 
 impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
@@ -52,19 +52,21 @@ impl<T: Send + Sync + 'static, C: Clock> Pool<T, C> {
         let (mut payloads, mut left_out) = (Vec::with_capacity(ids.len()), Vec::new());
         for id in ids {
             match attach(&id) {
-                Some(payload) => payloads.extend(scheduler.slot(id.as_str()).zip(Some(payload))),
+                Some(payload) => payloads.push((id, payload)),
                 None => {
                     scheduler.remove(id.as_str(), now);
                     left_out.push(id);
                 }
             }
         }
-        let shared = Shared::around(scheduler, clock);
-        shared.run(|state, _| {
-            for (slot, payload) in payloads {
-                state.put(slot, Arc::new(payload));
+        let handle = Handle::around(scheduler, clock);
+        handle.run(|state, _| {
+            for (id, payload) in payloads {
+                if let Some(slot) = state.scheduler.slot(id.as_str()) {
+                    state.put(slot, handle.member(id, Arc::new(payload)));
+                }
             }
         });
-        Ok((Self { shared: Arc::new(shared) }, left_out))
+        Ok((Self { handle: Arc::new(handle) }, left_out))
     }
 }

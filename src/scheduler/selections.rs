@@ -1,10 +1,9 @@
 //! The start of requests: what was decided is carried out.
 
 use super::Scheduler;
-use crate::account::AccountId;
 use crate::config::{BindAt, Refresh};
 use crate::events::Event;
-use crate::grant::{Grant, Path, Preview, Ticket};
+use crate::grant::{Grant, Path, Preview, Reservation, Ticket};
 use crate::leases::LeaseState;
 use crate::names::{NameId, Named};
 use crate::refusal::{Unavailable, WaitTicket};
@@ -28,6 +27,16 @@ impl Scheduler {
     ///
     /// [`Unavailable`] says why no account can serve and when one will.
     pub fn select(&mut self, request: &Request<'_>, now: Timestamp) -> Result<Grant, Unavailable> {
+        self.reserve_best(request, now).map(|reservation| self.grant(reservation))
+    }
+
+    /// [`select`](Self::select) for who knows the account by its place.
+    #[inline]
+    pub(crate) fn reserve_best(
+        &mut self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Reservation, Unavailable> {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         if query.may_follow(&self.config) {
@@ -39,12 +48,13 @@ impl Scheduler {
     }
 
     /// Selects for a request that may follow a binding.
+    #[inline]
     fn select_for_bound(
         &mut self,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> Result<Grant, Unavailable> {
+    ) -> Result<Reservation, Unavailable> {
         // The index is not asked about a conversation that stays where it is, or must: it can wait.
         if query.affinity != Affinity::Require {
             if let Some((choice, bound)) = stay(query, &self.view_alone(now)) {
@@ -69,6 +79,17 @@ impl Scheduler {
         request: &Request<'_>,
         now: Timestamp,
     ) -> Result<Grant, Unavailable> {
+        let reserved = self.reserve_account(account, request, now);
+        reserved.map(|reservation| self.grant(reservation))
+    }
+
+    /// [`select_account`](Self::select_account) for who knows the account by its place.
+    pub(crate) fn reserve_account(
+        &mut self,
+        account: &str,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Reservation, Unavailable> {
         let now = self.advance(now);
         let query = Query::new(request, &self.names);
         let outcome = self.decide_for(account, &query, now);
@@ -96,6 +117,15 @@ impl Scheduler {
         state.is_some_and(|state| state.load.dequeue(wait.sequence))
     }
 
+    /// A reservation that was just made, with the account's id.
+    #[inline]
+    fn grant(&self, reservation: Reservation) -> Grant {
+        let Reservation { ticket, path, tied } = reservation;
+        let state =
+            self.roster.get(ticket.slot).expect("only an account of the roster is reserved");
+        Grant { account: state.id().clone(), ticket, path, tied }
+    }
+
     fn decide_for(
         &self,
         account: &str,
@@ -114,9 +144,9 @@ impl Scheduler {
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> Result<Grant, Unavailable> {
+    ) -> Result<Reservation, Unavailable> {
         match outcome {
-            &Ok(choice) => {
+            Ok(choice) => {
                 if let Some(&waited) = query.waited {
                     self.give_up(waited);
                 }
@@ -156,13 +186,13 @@ impl Scheduler {
     /// Reserves what was chosen for a caller whose binding is `bound`, if one was found.
     fn reserve(
         &mut self,
-        choice: Choice,
+        choice: &Choice,
         bound: Option<&Bound>,
         query: &Query<'_>,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> Grant {
-        let Choice { slot, path, tied } = choice;
+    ) -> Reservation {
+        let &Choice { slot, path, tied } = choice;
         let (model, selector) = self.intern(query, request);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -173,7 +203,7 @@ impl Scheduler {
             self.roster.serving_mut(slot).expect("a decision chooses an account of the roster");
         let taken = state.reserve(query.cost, self.turn, now);
         let probe = state.breaker.admit(sequence, &self.config.breaker, now);
-        let (account, epoch) = (state.id().clone(), state.breaker.epoch());
+        let epoch = state.breaker.epoch();
         let caller = query.caller.filter(|_| query.is_sticky(&self.config));
         let binding = caller.map(|caller| {
             let key = || BindingKey::new(*caller, model, selector, &self.config.sticky);
@@ -196,26 +226,26 @@ impl Scheduler {
         let index = self.leases.insert(lease, now);
         let ticket = Ticket { origin: self.origin, index, sequence, slot };
         if self.events.are_watched() {
-            self.announce(&account, choice, probe);
+            self.announce(choice, probe);
         }
         if self.config.sticky.bind_at == BindAt::Select
             && let Some(&lease) = self.leases.get(ticket)
         {
             self.bind_selected(&lease, now);
         }
-        Grant { account, ticket, path, tied }
+        Reservation { ticket, path, tied }
     }
 
     /// Tells those who watch of a selection.
     #[cold]
-    fn announce(&mut self, account: &AccountId, choice: Choice, probe: bool) {
-        let Choice { path, tied, .. } = choice;
+    fn announce(&mut self, choice: &Choice, probe: bool) {
+        let &Choice { slot, path, tied } = choice;
         if probe {
-            self.events.emit(|| Event::BreakerHalfOpen { account: account.clone() });
+            self.emit_for(slot, |account| Event::BreakerHalfOpen { account });
         }
-        self.events.emit(|| Event::Selected { account: account.clone(), path, tied });
+        self.emit_for(slot, |account| Event::Selected { account, path, tied });
         if path == Path::Warm {
-            self.events.emit(|| Event::MovedWarm { account: account.clone() });
+            self.emit_for(slot, |account| Event::MovedWarm { account });
         }
     }
 

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use super::Scheduler;
 use crate::config::MAX_TRAIL;
 use crate::events::Event;
-use crate::grant::Grant;
+use crate::grant::Reservation;
 use crate::refusal::{Unavailable, WaitTicket};
 use crate::request::{Affinity, Request};
 use crate::select::conversation::current_trail;
@@ -33,7 +33,7 @@ impl Scheduler {
         request: &mut Request<'_>,
         deadline: Timestamp,
         now: Timestamp,
-    ) -> Result<Grant, Unavailable> {
+    ) -> Result<Reservation, Unavailable> {
         let now = self.advance(now);
         self.refresh_index(now);
         let is_first = request.waited.is_none();
