@@ -64,6 +64,10 @@ use crate::time::Timestamp;
 /// [loose](Index::loose), and selections pass over all accounts.
 const MAX_KINDS: usize = 1_024;
 
+/// How many accounts that are due are looked at one after the other. Where they are more, it is
+/// better to know all of them first: then one can be fetched while another is looked at.
+const FEW: usize = 2;
+
 /// How many accounts that are awake are moved by one refresh.
 const MAX_WOKEN: usize = 64;
 
@@ -115,7 +119,7 @@ impl PartialEq for Index {
 impl Index {
     /// Whether it answers for `now`.
     pub(crate) fn is_current(&self, roster: &Roster, now: Timestamp) -> bool {
-        roster.touched() == 0 && now < self.deadlines.earliest()
+        !self.is_behind && roster.touched() == 0 && now < self.deadlines.earliest()
     }
 
     /// Makes it current at the view's time.
@@ -152,30 +156,22 @@ impl Index {
             self.look_at(place, &plain, view);
         }
         if self.is_behind {
-            self.look_at_all_due(&plain, view);
-        } else {
-            self.look_at_due(&plain, view);
+            self.deadlines.catch_up();
         }
+        for _ in 0..FEW {
+            let Some(place) = self.deadlines.first_due(view.now) else {
+                return;
+            };
+            self.look_at(place, &plain, view);
+        }
+        self.look_at_due(&plain, view);
     }
 
-    /// Looks at the accounts that are due, and are not any more then.
-    #[inline]
+    /// Looks at all accounts that are due.
+    #[inline(never)]
     fn look_at_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
-        let mut left = MANY;
-        while let Some(place) = self.deadlines.next_due(view.now) {
-            if left == 0 {
-                return self.look_at_all_due(plain, view);
-            }
-            self.look_at(place, plain, view);
-            left -= 1;
-        }
-    }
-
-    /// The same where they are many.
-    #[cold]
-    fn look_at_all_due(&mut self, plain: &Query<'_>, view: &View<'_>) {
         let mut places = std::mem::take(&mut self.places);
-        self.deadlines.all_due(view.now, &mut places);
+        self.deadlines.due(view.now, &mut places);
         if is_most(&places, view) {
             self.fall_behind();
         }
@@ -183,6 +179,9 @@ impl Index {
             self.look_at(place, plain, view);
         }
         self.places = places;
+        if self.is_behind {
+            self.deadlines.catch_up();
+        }
     }
 
     /// Until [`catch_up`](Self::catch_up), what is learnt of accounts is not joined.
@@ -193,10 +192,10 @@ impl Index {
         self.groups.iter_mut().for_each(Group::fall_behind);
     }
 
+    /// Joins what was learnt.
     #[cold]
     fn catch_up(&mut self) {
         self.is_behind = false;
-        self.deadlines.catch_up();
         let rules = self.rules();
         self.groups.iter_mut().for_each(|group| group.catch_up(rules));
         (0..self.groups.len()).for_each(|index| self.reorder(index));

@@ -3,57 +3,62 @@
 use crate::time::Timestamp;
 
 /// The next deadline of each place, and which of every two, four, … places has the earliest one: a
-/// tournament in one array. Setting a deadline costs O(log places), and stops where no other place
-/// comes out first; the place that is first of all is at hand. (A tree of the minima alone would
-/// have to be walked down to find it, and at each step it is anybody's guess which way.)
-#[derive(Clone, Debug)]
+/// tournament in an array. Setting a deadline costs O(log places), and stops where nothing changes;
+/// the place that is first of all is at hand.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
-    /// By place.
-    deadlines: Vec<Timestamp>,
-    /// The place that is first of all at 1; at any index, which of the two at twice the index and
-    /// after it is first. The second half are the places themselves.
+    /// The earliest deadline of all at 1; at any index, the earlier one of those at twice the
+    /// index and after it. The second half are the places.
+    earliest: Vec<Timestamp>,
+    /// At the same indices, the place that has it: without, one would have to walk down to find
+    /// it, and at each step it is anybody's guess which way.
     first: Vec<u32>,
-    /// The earliest of all, and no later where that is not known.
-    earliest: Timestamp,
     /// Whether deadlines that are set wait to be compared.
     compares_later: bool,
 }
 
-impl Default for Deadlines {
-    fn default() -> Self {
-        let (deadlines, first) = (Vec::new(), Vec::new());
-        Self { deadlines, first, earliest: Timestamp::MAX, compares_later: false }
-    }
-}
-
 impl Deadlines {
-    /// The earliest of all; [`Timestamp::ZERO`] while they wait to be compared.
+    /// The earliest of all.
     #[inline]
     pub(crate) fn earliest(&self) -> Timestamp {
-        self.earliest
+        self.earliest.get(1).copied().unwrap_or(Timestamp::MAX)
     }
 
     /// Sets the deadline of a place; [`Timestamp::MAX`] is none.
     #[inline]
     pub(crate) fn set(&mut self, place: u32, deadline: Timestamp) {
-        if self.deadlines.len() <= place as usize {
+        if self.room() <= place as usize {
             self.make_room(place);
         }
-        let known = &mut self.deadlines[place as usize];
-        if *known != deadline {
-            *known = deadline;
+        let index = self.room() + place as usize;
+        if self.earliest[index] != deadline {
+            self.earliest[index] = deadline;
             if !self.compares_later {
-                self.compare(place, deadline);
+                self.compare(index);
             }
         }
     }
 
+    /// Compares the deadline at an index with those of others.
+    fn compare(&mut self, mut index: usize) {
+        let (mut earliest, mut first) = (self.earliest[index], self.first[index]);
+        while index > 1 {
+            let (its, other) = (self.earliest[index ^ 1], self.first[index ^ 1]);
+            if its < earliest {
+                (earliest, first) = (its, other);
+            }
+            index /= 2;
+            if self.earliest[index] == earliest && self.first[index] == first {
+                return;
+            }
+            (self.earliest[index], self.first[index]) = (earliest, first);
+        }
+    }
+
     /// Until [`catch_up`](Self::catch_up), setting a deadline compares it with no other: what is
-    /// cheaper where most are set at once. Nothing but [`all_due`](Self::all_due) may be asked in
-    /// between.
+    /// cheaper where most are set at once. No question may be asked in between.
     pub(crate) fn fall_behind(&mut self) {
         self.compares_later = true;
-        self.earliest = Timestamp::ZERO;
     }
 
     /// Compares all deadlines anew: O(places).
@@ -63,57 +68,63 @@ impl Deadlines {
     }
 
     fn compare_all(&mut self) {
-        for index in (1..self.deadlines.len()).rev() {
-            let (one, other) = (self.first[2 * index], self.first[2 * index + 1]);
-            let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
-            self.first[index] = if is_first { one } else { other };
+        for index in (1..self.room()).rev() {
+            let (one, other) = (2 * index, 2 * index + 1);
+            let first = if self.earliest[one] <= self.earliest[other] { one } else { other };
+            (self.earliest[index], self.first[index]) = (self.earliest[first], self.first[first]);
         }
-        let first = self.first.get(1).map(|&first| self.deadlines[first as usize]);
-        self.earliest = first.unwrap_or(Timestamp::MAX);
-    }
-
-    /// Compares the deadline of a place with those of others, from the next one on.
-    fn compare(&mut self, place: u32, deadline: Timestamp) {
-        let (mut first, mut earliest) = (place, deadline);
-        let mut index = self.deadlines.len() + place as usize;
-        while index > 1 {
-            let other = self.first[index ^ 1];
-            let its = self.deadlines[other as usize];
-            if its < earliest {
-                (first, earliest) = (other, its);
-            }
-            index /= 2;
-            if self.first[index] == first && first != place {
-                return;
-            }
-            self.first[index] = first;
-        }
-        self.earliest = earliest;
     }
 
     /// A place that is due at `now`, one whose deadline is the earliest. It stays due until its
     /// deadline is set.
     #[inline]
-    pub(crate) fn next_due(&self, now: Timestamp) -> Option<u32> {
-        (self.earliest <= now.min(LAST)).then(|| self.first[1])
+    pub(crate) fn first_due(&self, now: Timestamp) -> Option<u32> {
+        (self.earliest() <= now.min(LAST)).then(|| self.first[1])
     }
 
-    /// Adds all places that are due at `now` to `into`, in their order: O(places).
-    pub(crate) fn all_due(&self, now: Timestamp, into: &mut Vec<u32>) {
-        let is_due = |&(_, deadline): &(u32, &Timestamp)| *deadline <= now.min(LAST);
-        into.extend((0..).zip(&self.deadlines).filter(is_due).map(|(place, _)| place));
+    /// Adds all places that are due at `now` to `into`, in their order: O(log places) for each.
+    pub(crate) fn due(&self, now: Timestamp, into: &mut Vec<u32>) {
+        let is_due = |index: usize| self.earliest[index] <= now.min(LAST);
+        let room = self.room();
+        let mut index = 1;
+        if room == 0 || !is_due(index) {
+            return;
+        }
+        loop {
+            // Down to the first place below that is due.
+            while index < room {
+                index *= 2;
+                index += usize::from(!is_due(index));
+            }
+            into.push(self.first[index]);
+            // Up to where the other half is due as well.
+            while index % 2 == 1 || !is_due(index + 1) {
+                index /= 2;
+                if index == 0 {
+                    return;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// How many places there are.
+    #[inline]
+    fn room(&self) -> usize {
+        self.earliest.len() / 2
     }
 
     #[cold]
     fn make_room(&mut self, place: u32) {
+        let deadlines = self.earliest.split_off(self.room());
         let room = (place as usize + 1).next_power_of_two();
-        self.deadlines.resize(room, Timestamp::MAX);
+        self.earliest.clear();
+        self.earliest.resize(2 * room, Timestamp::MAX);
+        self.earliest[room..room + deadlines.len()].copy_from_slice(&deadlines);
         self.first.clear();
         self.first.resize(room, 0);
         self.first.extend((0..).take(room));
-        if !self.compares_later {
-            self.compare_all();
-        }
+        self.compare_all();
     }
 }
 

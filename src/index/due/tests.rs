@@ -56,9 +56,9 @@ proptest! {
                     let due = (0_u32..).zip(&list).filter(|(_, deadline)| **deadline <= now);
                     let due: Vec<u32> = due.map(|(place, _)| place).collect();
                     let mut found = vec![u32::MAX];
-                    deadlines.all_due(now, &mut found);
+                    deadlines.due(now, &mut found);
                     prop_assert_eq!(&found[1..], due.as_slice());
-                    let next = deadlines.next_due(now);
+                    let next = deadlines.first_due(now);
                     prop_assert_eq!(next.is_some(), !due.is_empty());
                     let earliest = list.iter().min();
                     prop_assert!(next.is_none_or(|it| Some(&list[it as usize]) == earliest));
