@@ -8,13 +8,14 @@
 //!   a request may find in each; a request looks at them until no other can be better.
 //! - **Tries** ([`trie`]): per kind, who can serve ([`ranked`]: the smallest key and those that
 //!   tie with it) and who cannot ([`barred`]: reasons and deadlines), summed up over aligned
-//!   ranges of 16, 256, … accounts in the order of insertion.
+//!   ranges of 16, 256, … accounts in the order of insertion. Of those who can serve, a few that
+//!   have come to be better than all others lie apart, until they are chosen ([`ranking`]).
 //! - **Deadlines** ([`due`]): when time alone changes what is known about an account.
 //!
 //! # Invariants
 //!
 //! An index is *current* at `now` when no account has been touched since the last
-//! [`refresh`](Index::refresh) and none is due. Then, for each account, the predicate lets it
+//! [`refresh`](Index::refresh), none is due, and nothing waits to be joined. Then, for each account, the predicate lets it
 //! serve the plain request exactly when `ranked` holds its key, or `asleep` does and it is awake;
 //! otherwise `barred` holds the predicate's rejection. All come from the same functions that the
 //! pass uses: an account is looked at closely, or, where only its load and windows have changed,
@@ -155,9 +156,7 @@ impl Index {
         for &place in touched {
             self.look_at(place, &plain, view);
         }
-        if self.is_behind {
-            self.deadlines.catch_up();
-        }
+        self.deadlines.catch_up();
         for _ in 0..FEW {
             let Some(place) = self.deadlines.first_due(view.now) else {
                 return;
@@ -179,9 +178,7 @@ impl Index {
             self.look_at(place, plain, view);
         }
         self.places = places;
-        if self.is_behind {
-            self.deadlines.catch_up();
-        }
+        self.deadlines.catch_up();
     }
 
     /// Until [`catch_up`](Self::catch_up), what is learnt of accounts is not joined.

@@ -154,6 +154,9 @@ impl Scheduler {
     /// Replaces the policy; no state is lost. Deadlines that were set stay as they are, bindings
     /// beyond a smaller capacity are evicted, and aliases apply to names declared from now on.
     ///
+    /// O(accounts) where accounts rank or qualify by other rules than before, and so is the next
+    /// command then.
+    ///
     /// # Errors
     ///
     /// [`ConfigError`] names the field that is wrong; then nothing was changed.

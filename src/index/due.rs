@@ -61,10 +61,11 @@ impl Deadlines {
         self.compares_later = true;
     }
 
-    /// Compares all deadlines anew: O(places).
+    /// Compares all deadlines anew if it has to: O(places).
     pub(crate) fn catch_up(&mut self) {
-        self.compares_later = false;
-        self.compare_all();
+        if std::mem::take(&mut self.compares_later) {
+            self.compare_all();
+        }
     }
 
     fn compare_all(&mut self) {

@@ -74,23 +74,28 @@ impl Ranking {
     /// See [`Trie::set_in`].
     pub(super) fn set_in(&mut self, bottom: u32, number: u32, ranked: &Ranked, rules: Rules) {
         self.leave(number);
-        if self.trie.joins_later() {
-            return self.trie.set_in(bottom, number, ranked, rules);
+        if rules.tokens && !self.ahead.is_empty() {
+            // None outdoes another any more.
+            self.join_all(rules);
         }
-        if !ranked.outdoes(self.trie.whole(), rules) {
-            if rules.tokens {
-                // None outdoes another any more.
-                self.join_all(rules);
-            }
-            return self.trie.set_in(bottom, number, ranked, rules);
+        let is_ahead = !self.trie.joins_later() && ranked.outdoes(self.trie.whole(), rules);
+        if !is_ahead || !self.get_ahead(Ahead { ranked: *ranked, bottom }, rules) {
+            self.trie.set_in(bottom, number, ranked, rules);
         }
-        let place = self.ahead.partition_point(|it| ranked.outdoes(&it.ranked, rules));
-        let ties = |it: &Ahead| !it.ranked.outdoes(ranked, rules);
+    }
+
+    /// Puts one that is better than all in the trie where it belongs among those that are ahead;
+    /// `false` when it has to join the trie, and those that were ahead have done so.
+    fn get_ahead(&mut self, it: Ahead, rules: Rules) -> bool {
+        let outdoes = |other: &Ahead| it.ranked.outdoes(&other.ranked, rules);
+        let place = self.ahead.partition_point(outdoes);
+        let ties = |other: &Ahead| !other.ranked.outdoes(&it.ranked, rules);
         if self.ahead.is_full() || self.ahead.get(place).is_some_and(ties) {
             self.join_all(rules);
-            return self.trie.set_in(bottom, number, ranked, rules);
+            return false;
         }
-        self.ahead.insert(place, Ahead { ranked: *ranked, bottom });
+        self.ahead.insert(place, it);
+        true
     }
 
     /// Takes one out of those that are ahead, if it is among them.
@@ -102,6 +107,7 @@ impl Ranking {
     }
 
     /// Puts those that are ahead where they belong among the others.
+    #[cold]
     fn join_all(&mut self, rules: Rules) {
         for Ahead { ranked, bottom } in self.ahead.take() {
             self.trie.set_in(bottom, ranked.first, &ranked, rules);
