@@ -133,6 +133,7 @@ impl Index {
             self.wake(view.now);
         }
         debug_assert!(self.is_in_order(), "kinds come in the order of their best keys");
+        debug_assert!(self.quiet_until <= self.next_waking(), "who wakes is moved");
     }
 
     /// Looks at the accounts that were touched or are due: the part of a refresh that reads
@@ -253,8 +254,13 @@ impl Index {
                 self.places = woken;
             }
         }
+        self.quiet_until = self.next_waking();
+    }
+
+    /// When the next sleeper wakes.
+    fn next_waking(&self) -> Timestamp {
         let wakes = self.groups.iter().map(|group| group.asleep.whole().first).min();
-        self.quiet_until = wakes.unwrap_or(Timestamp::MAX);
+        wakes.unwrap_or(Timestamp::MAX)
     }
 
     /// Moves an account of a group that is awake to those that can serve.
