@@ -18,7 +18,7 @@ const FEW: usize = 5;
 const ACCOUNT: usize = 256 + 72;
 /// What an account takes in tables that grow by doubling: the order, what was touched, hashes,
 /// deadlines.
-const ACCOUNT_DOUBLED: usize = 41;
+const ACCOUNT_DOUBLED: usize = 33;
 /// What an account takes besides its log: its record with its id (up to 16 bytes), and its part of
 /// the tries of the index.
 const ACCOUNT_OWN: usize = 88 + 16 + 244;

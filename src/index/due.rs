@@ -3,56 +3,69 @@
 use crate::time::Timestamp;
 
 /// The next deadline of each place, and which of every two, four, … places has the earliest one: a
-/// tournament in an array. Setting a deadline costs O(log places), and stops where nothing changes;
-/// the place that is first of all is at hand.
-#[derive(Clone, Debug, Default)]
+/// tournament in an array. Setting a deadline costs O(log places), and stops where another place
+/// stays first; the place that is first of all is at hand.
+#[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    /// The earliest deadline of all at 1; at any index, the earlier one of those at twice the
-    /// index and after it. The second half are the places.
-    earliest: Vec<Timestamp>,
-    /// At the same indices, the place that has it: without, one would have to walk down to find
-    /// it, and at each step it is anybody's guess which way.
+    /// By place.
+    deadlines: Vec<Timestamp>,
+    /// The place that is first of all at 1; at any index, which of the two at twice the index and
+    /// after it is first. The second half are the places themselves. (In a tree of the deadlines
+    /// alone one would have to walk down to find it, and at each step it is anybody's guess which
+    /// way.)
     first: Vec<u32>,
+    /// The earliest of all.
+    earliest: Timestamp,
     /// Whether deadlines that are set wait to be compared.
     compares_later: bool,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        let (deadlines, first) = (Vec::new(), Vec::new());
+        Self { deadlines, first, earliest: Timestamp::MAX, compares_later: false }
+    }
 }
 
 impl Deadlines {
     /// The earliest of all.
     #[inline]
     pub(crate) fn earliest(&self) -> Timestamp {
-        self.earliest.get(1).copied().unwrap_or(Timestamp::MAX)
+        self.earliest
     }
 
     /// Sets the deadline of a place; [`Timestamp::MAX`] is none.
     #[inline]
     pub(crate) fn set(&mut self, place: u32, deadline: Timestamp) {
-        if self.room() <= place as usize {
+        if self.deadlines.len() <= place as usize {
             self.make_room(place);
         }
-        let index = self.room() + place as usize;
-        if self.earliest[index] != deadline {
-            self.earliest[index] = deadline;
+        let known = &mut self.deadlines[place as usize];
+        if *known != deadline {
+            *known = deadline;
             if !self.compares_later {
-                self.compare(index);
+                self.compare(place, deadline);
             }
         }
     }
 
-    /// Compares the deadline at an index with those of others.
-    fn compare(&mut self, mut index: usize) {
-        let (mut earliest, mut first) = (self.earliest[index], self.first[index]);
+    /// Compares the deadline of a place with those of others.
+    fn compare(&mut self, place: u32, deadline: Timestamp) {
+        let (mut first, mut earliest) = (place, deadline);
+        let mut index = self.deadlines.len() + place as usize;
         while index > 1 {
-            let (its, other) = (self.earliest[index ^ 1], self.first[index ^ 1]);
+            let other = self.first[index ^ 1];
+            let its = self.deadlines[other as usize];
             if its < earliest {
-                (earliest, first) = (its, other);
+                (first, earliest) = (other, its);
             }
             index /= 2;
-            if self.earliest[index] == earliest && self.first[index] == first {
+            if self.first[index] == first && first != place {
                 return;
             }
-            (self.earliest[index], self.first[index]) = (earliest, first);
+            self.first[index] = first;
         }
+        self.earliest = earliest;
     }
 
     /// Until [`catch_up`](Self::catch_up), setting a deadline compares it with no other: what is
@@ -69,24 +82,26 @@ impl Deadlines {
     }
 
     fn compare_all(&mut self) {
-        for index in (1..self.room()).rev() {
-            let (one, other) = (2 * index, 2 * index + 1);
-            let first = if self.earliest[one] <= self.earliest[other] { one } else { other };
-            (self.earliest[index], self.first[index]) = (self.earliest[first], self.first[first]);
+        for index in (1..self.deadlines.len()).rev() {
+            let (one, other) = (self.first[2 * index], self.first[2 * index + 1]);
+            let is_first = self.deadlines[one as usize] <= self.deadlines[other as usize];
+            self.first[index] = if is_first { one } else { other };
         }
+        let first = self.first.get(1).map(|&first| self.deadlines[first as usize]);
+        self.earliest = first.unwrap_or(Timestamp::MAX);
     }
 
     /// A place that is due at `now`, one whose deadline is the earliest. It stays due until its
     /// deadline is set.
     #[inline]
     pub(crate) fn first_due(&self, now: Timestamp) -> Option<u32> {
-        (self.earliest() <= now.min(LAST)).then(|| self.first[1])
+        (self.earliest <= now.min(LAST)).then(|| self.first[1])
     }
 
     /// Adds all places that are due at `now` to `into`, in their order: O(log places) for each.
     pub(crate) fn due(&self, now: Timestamp, into: &mut Vec<u32>) {
-        let is_due = |index: usize| self.earliest[index] <= now.min(LAST);
-        let room = self.room();
+        let is_due = |index: usize| self.deadlines[self.first[index] as usize] <= now.min(LAST);
+        let room = self.deadlines.len();
         let mut index = 1;
         if room == 0 || !is_due(index) {
             return;
@@ -109,19 +124,10 @@ impl Deadlines {
         }
     }
 
-    /// How many places there are.
-    #[inline]
-    fn room(&self) -> usize {
-        self.earliest.len() / 2
-    }
-
     #[cold]
     fn make_room(&mut self, place: u32) {
-        let deadlines = self.earliest.split_off(self.room());
         let room = (place as usize + 1).next_power_of_two();
-        self.earliest.clear();
-        self.earliest.resize(2 * room, Timestamp::MAX);
-        self.earliest[room..room + deadlines.len()].copy_from_slice(&deadlines);
+        self.deadlines.resize(room, Timestamp::MAX);
         self.first.clear();
         self.first.resize(room, 0);
         self.first.extend((0..).take(room));
