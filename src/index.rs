@@ -15,12 +15,13 @@
 //! # Invariants
 //!
 //! An index is *current* at `now` when no account has been touched since the last
-//! [`refresh`](Index::refresh), none is due, and nothing waits to be joined. Then, for each account, the predicate lets it
-//! serve the plain request exactly when `ranked` holds its key, or `asleep` does and it is awake;
-//! otherwise `barred` holds the predicate's rejection. All come from the same functions that the
-//! pass uses: an account is looked at closely, or, where only its load and windows have changed,
-//! again, which asks just the parts of these functions that depend on them ([`look`]). The index
-//! is derived from the accounts: it is no part of a snapshot or comparison.
+//! [`refresh`](Index::refresh), none is due, and nothing waits to be joined. Then, for each
+//! account, the predicate lets it serve the plain request exactly when `ranked` holds its key, or
+//! `asleep` does and it is awake; otherwise `barred` holds the predicate's rejection. All come from
+//! the same functions that the pass uses: an account is looked at closely, or, where only its load
+//! and windows have changed, again, which asks just the parts of these functions that depend on
+//! them ([`look`]). The index is derived from the accounts: it is no part of a snapshot or
+//! comparison.
 //!
 //! # Costs
 //!
@@ -72,7 +73,8 @@ const FEW: usize = 2;
 /// How many accounts that are awake are moved by one refresh.
 const MAX_WOKEN: usize = 64;
 
-/// How many accounts are looked at one by one before it is asked whether they are most of the pool.
+/// From how many accounts on it is cheaper to join all tries once, if they are a good part of the
+/// pool, than to do so for each account.
 const MANY: usize = 256;
 
 /// A group by what makes its place in the order.

@@ -179,8 +179,9 @@ impl Scheduler {
             Touch::All => self.recount_bindings(),
             part => self.roster.touch_all(part),
         }
-        // Where all accounts are to be looked at anew, the next command does the rest: so neither
-        // holds others up for long. (One that ends leases or bindings first does all of it.)
+        // Where all accounts are to be looked at anew, the next command joins what was
+        // learnt, so that the work is spread over two calls. (One that ends leases or bindings
+        // first does all of it.)
         if self.roster.is_all_touched() && now < self.quiet.until {
             self.update_index(now, Index::learn);
         }
