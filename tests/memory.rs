@@ -19,9 +19,9 @@ const ACCOUNT: usize = 256 + 72;
 /// What an account takes in tables that grow by doubling: the order, what was touched, hashes,
 /// deadlines.
 const ACCOUNT_DOUBLED: usize = 33;
-/// What an account takes besides its log: its record with its id (up to 16 bytes), and its part of
+/// What an account takes besides its log: its record with its id (up to 23 bytes), and its part of
 /// the tries of the index.
-const ACCOUNT_OWN: usize = 88 + 16 + 244;
+const ACCOUNT_OWN: usize = 96 + 244;
 /// What each request takes in the log, and for how many there is room at first.
 const REQUEST: usize = 8;
 const FIRST_ROOM: usize = 16;
