@@ -37,6 +37,7 @@ pub(crate) struct Rules {
 
 impl Ranked {
     /// One account that has this key.
+    #[inline]
     pub(crate) fn of(state: &AccountState, place: u32, key: RankKey, now: Timestamp) -> Self {
         Self {
             key,

@@ -27,7 +27,8 @@ pub(crate) fn eligible(
     verdict.request(state, query);
     verdict.trouble(state, query, view);
     verdict.firm(Reason::RateLimit, state.windows.request_lift(view.now));
-    verdict.capacity(state, slot, query, view);
+    verdict.firm(Reason::TokenLimit, state.windows.token_lift(query.cost, view.now));
+    verdict.firm(Reason::InFlight, load_lift(state, slot, view));
     verdict.0.map_or(Ok(()), Err)
 }
 
@@ -41,9 +42,19 @@ pub(crate) fn has_capacity(
     query: &Query<'_>,
     view: &View<'_>,
 ) -> bool {
-    let mut verdict = Verdict::default();
-    verdict.capacity(state, slot, query, view);
-    reading.has_room && verdict.0.is_none()
+    reading.has_room
+        && state.windows.token_lift(query.cost, view.now) == Lift::Free
+        && load_lift(state, slot, view) == Lift::Free
+}
+
+/// What lifts the limit of leases at a time.
+#[inline]
+fn load_lift(state: &AccountState, slot: Slot, view: &View<'_>) -> Lift {
+    match state.max_in_flight {
+        Some(0) => Lift::Never,
+        Some(limit) if view.in_flight(state, slot) >= limit => Lift::Release,
+        _ => Lift::Free,
+    }
 }
 
 /// The verdict on an account to which the caller is bound until then. One that outlasts the
@@ -137,19 +148,6 @@ impl Verdict {
                 let firm = !may_override(view.config.degraded, block.dimension);
                 self.add(block.dimension.reason(), Lift::At(block.until), firm);
             }
-        }
-    }
-
-    /// What the limits leave, but for those of requests.
-    #[inline]
-    fn capacity(&mut self, state: &AccountState, slot: Slot, query: &Query<'_>, view: &View<'_>) {
-        self.firm(Reason::TokenLimit, state.windows.token_lift(query.cost, view.now));
-        match state.max_in_flight {
-            Some(0) => self.firm(Reason::InFlight, Lift::Never),
-            Some(limit) if view.in_flight(state, slot) >= limit => {
-                self.firm(Reason::InFlight, Lift::Release);
-            }
-            _ => {}
         }
     }
 
