@@ -173,17 +173,21 @@ impl<'a> Search<'a> {
 
     /// Compares the best of each group that serves the request.
     fn find_best(&mut self) -> Option<()> {
-        let (ties, rules) = (self.index.ties, self.index.rules());
+        let (ties, rules, now) = (self.index.ties, self.index.rules(), self.view.now);
         for &Ordered { least, group: number } in &self.index.order {
             if ties.precedes(self.best.key, least) {
                 break;
             }
             let group = &self.index.groups[number as usize];
-            let awake = group.best(false, self.except(number), rules);
-            self.compare((number, false), group, &awake)?;
-            if group.asleep.whole().first <= self.view.now {
-                let asleep = group.best(true, self.except(number), rules);
-                self.compare((number, true), group, &asleep)?;
+            if self.ruled_out.accounts.is_empty() {
+                self.compare((number, false), group, group.ranked.whole())?;
+            } else {
+                let awake = group.ranked.without(self.except(number), rules);
+                self.compare((number, false), group, &awake)?;
+            }
+            if group.asleep.whole().first <= now {
+                let asleep = group.asleep.without(self.except(number), rules);
+                self.compare((number, true), group, &asleep.ranked)?;
             }
         }
         Some(())
