@@ -88,9 +88,17 @@ impl Ranking {
     /// `false` when it has to join the trie, and those that were ahead have done so.
     fn get_ahead(&mut self, it: Ahead, rules: Rules) -> bool {
         let outdoes = |other: &Ahead| it.ranked.outdoes(&other.ranked, rules);
+        if self.ahead.is_full() {
+            self.join_all(rules);
+            return false;
+        }
+        // As a rule, it is better than those too.
+        if self.ahead.last().is_none_or(outdoes) {
+            self.ahead.push(it);
+            return true;
+        }
         let place = self.ahead.partition_point(outdoes);
-        let ties = |other: &Ahead| !other.ranked.outdoes(&it.ranked, rules);
-        if self.ahead.is_full() || self.ahead.get(place).is_some_and(ties) {
+        if !self.ahead[place].ranked.outdoes(&it.ranked, rules) {
             self.join_all(rules);
             return false;
         }
@@ -101,7 +109,10 @@ impl Ranking {
     /// Takes one out of those that are ahead, if it is among them.
     #[inline]
     fn leave(&mut self, number: u32) {
-        if let Some(place) = self.ahead.iter().rposition(|it| it.number() == number) {
+        // As a rule, it is the best of them or none.
+        if self.ahead.last().is_some_and(|it| it.number() == number) {
+            self.ahead.pop();
+        } else if let Some(place) = self.ahead.iter().rposition(|it| it.number() == number) {
             self.ahead.remove(place);
         }
     }
