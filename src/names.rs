@@ -38,10 +38,23 @@ pub(crate) struct Names {
     names: Vec<Option<Arc<str>>>,
     vacant: Vec<NameId>,
     sweep_at: usize,
+    recent: Recent,
     /// Other names of models.
     aliases: BTreeMap<String, String>,
     /// Canonical names of models that draw on no quota.
     unmetered: BTreeSet<String>,
+}
+
+/// The model of the last selection: requests mostly ask for the same few, and comparing one name
+/// costs half of hashing it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent(Option<NameId>);
+
+impl PartialEq for Recent {
+    /// What is looked at first makes no difference between schedulers.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Below this many names nothing is swept.
@@ -86,9 +99,24 @@ impl Names {
         selector.map_or(Named::Absent, |selector| self.find(selector))
     }
 
-    #[inline(never)]
     fn find(&self, name: &str) -> Named {
+        if let Some(id) = self.recent.0
+            && self.names[id.place()].as_deref() == Some(name)
+        {
+            return Named::Known(id);
+        }
+        self.find_by_hash(name)
+    }
+
+    #[inline(never)]
+    fn find_by_hash(&self, name: &str) -> Named {
         self.ids.get(name).map_or(Named::Unknown, |&id| Named::Known(id))
+    }
+
+    /// Notes the model of a selection.
+    #[inline]
+    pub(crate) fn note_selected(&mut self, model: Option<NameId>) {
+        self.recent = Recent(model);
     }
 
     /// The number of a model's canonical name, given now if it has none.

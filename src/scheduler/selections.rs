@@ -194,6 +194,7 @@ impl Scheduler {
     ) -> Reservation {
         let &Choice { slot, path, tied } = choice;
         let (model, selector) = self.intern(query, request);
+        self.names.note_selected(model);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.turn += 1;
