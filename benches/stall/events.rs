@@ -1,6 +1,6 @@
 //! Events that concern the whole pool, or look as if they did.
 
-use account_pool::config::Term;
+use account_pool::config::{Term, Ties};
 use account_pool::{
     Caller, Config, Dimension, Entitlement, Millis, Outcome, Request, Scheduler, Timestamp,
 };
@@ -38,6 +38,8 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "set_config, the same again", prepare: used, call: same_config },
     Event { name: "set_config, other cooldowns", prepare: used, call: other_cooldowns },
     Event { name: "set_config, another rank", prepare: used, call: other_rank },
+    Event { name: "set_config, a rank by other terms", prepare: used, call: other_terms },
+    Event { name: "set_config, other ties", prepare: used, call: other_ties },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
     Event { name: "a full table evicts, the worst mix", prepare: two_kinds, call: bind_another },
 ];
@@ -149,10 +151,28 @@ fn other_cooldowns(before: &mut Before) {
     before.scheduler.set_config(config, before.now).unwrap();
 }
 
-fn other_rank(before: &mut Before) {
+fn rank_by(before: &mut Before, terms: &[Term], ties: Ties) {
     let mut config = before.scheduler.config().clone();
-    config.rank.terms = vec![Term::Quota, Term::InFlight, Term::Recency];
+    config.rank.terms = terms.to_vec();
+    config.rank.ties = ties;
     before.scheduler.set_config(config, before.now).unwrap();
+}
+
+/// Terms that the order had before.
+fn other_rank(before: &mut Before) {
+    rank_by(before, &[Term::Quota, Term::InFlight, Term::Recency], Ties::Exact);
+}
+
+/// Terms that it had not.
+fn other_terms(before: &mut Before) {
+    let terms = [Term::QuotaReset, Term::BoundCallers, Term::WeightedInFlight, Term::Recency];
+    rank_by(before, &terms, Ties::Exact);
+}
+
+/// The same terms, of which two are weighed otherwise.
+fn other_ties(before: &mut Before) {
+    let terms = before.scheduler.config().rank.terms.clone();
+    rank_by(before, &terms, Ties::Health { headroom_steps: 4, in_flight_slack: 1 });
 }
 
 fn bind(before: &mut Before, tenant: usize, number: usize) {
