@@ -17,7 +17,6 @@ pub use self::quota::QuotaPolicy;
 pub use self::rank::{Ranking, Recency, Shard, SoftLimits, Term, Ties};
 pub(crate) use self::sticky::MAX_TRAIL;
 pub use self::sticky::{BindAt, BindingLimit, Order, Refresh, Stickiness, StickyMode};
-use crate::roster::Touch;
 use crate::time::Millis;
 
 /// The scheduler's policy.
@@ -123,7 +122,7 @@ impl Config {
     /// What changes about every account when `next` replaces this policy. What is listed first is
     /// read anew by each request or outcome that it concerns; the order alone rests on what comes
     /// then, and eligibility or the counts of bindings on all else.
-    pub(crate) fn touches(&self, next: &Self) -> Touch {
+    pub(crate) fn effect_of(&self, next: &Self) -> Effect {
         let sticky = &self.sticky;
         let mut next = next.clone();
         next.cooldown = self.cooldown.clone();
@@ -144,11 +143,11 @@ impl Config {
         next.sticky.queue_on_pin = sticky.queue_on_pin;
         next.sticky.max_waiters = sticky.max_waiters;
         if next == *self {
-            return Touch::None;
+            return Effect::None;
         }
         next.rank = self.rank.clone();
         next.soft = self.soft.clone();
-        if next == *self { Touch::Order } else { Touch::All }
+        if next == *self { Effect::Order } else { Effect::All }
     }
 
     /// Checks the numbers.
@@ -174,6 +173,17 @@ impl Config {
         let chained = self.aliases.values().any(|name| is_alias(name.trim()));
         ensure(!chained, "aliases", "takes canonical names as values, not other aliases")
     }
+}
+
+/// What another policy changes about every account.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    None,
+    /// The order of preference in which it stands.
+    Order,
+    /// Anything.
+    All,
 }
 
 /// What [`Scheduler::select`](crate::Scheduler::select) does when no account is eligible.

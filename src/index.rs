@@ -42,6 +42,7 @@ mod look;
 mod ranked;
 mod ranking;
 mod search;
+mod translate;
 mod trie;
 
 pub(crate) use self::barred::Barred;
@@ -98,6 +99,8 @@ pub(crate) struct Index {
     hashes: Vec<u64>,
     deadlines: Deadlines,
     height: u32,
+    /// How often the order of preference has changed.
+    order_number: u32,
     ties: TieMask,
     /// What a cooldown of another model costs in the order: see [`Kind::least`].
     cooled: u128,
@@ -149,7 +152,7 @@ impl Index {
                 self.let_go(place, view.roster);
             }
         }
-        // All that is joined rests on the order, and another one has touched all accounts.
+        // All that is joined rests on the order; under another one all is to be joined anew.
         self.ties = view.layout.ties;
         self.cooled = view.layout.unit(Term::ModelCooldown);
         let plain = plain(view.config);

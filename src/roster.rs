@@ -84,8 +84,6 @@ pub(crate) enum Touch {
     /// What the start and the end of a request change while the breaker rests: its load and its
     /// windows, as far as an answer depends on it.
     Load,
-    /// The same, and the order of preference in which it stands.
-    Order,
     /// Anything.
     All,
 }
@@ -242,15 +240,15 @@ impl Roster {
 
     /// Changes every account.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut AccountState)) {
-        self.touch_all(Touch::All);
+        self.touch_all();
         self.places.iter_mut().filter_map(|place| place.state.as_mut()).for_each(change);
     }
 
     /// Counts all accounts as touched.
-    pub(crate) fn touch_all(&mut self, touch: Touch) {
+    fn touch_all(&mut self) {
         self.touched.all = true;
         for &place in &self.order {
-            self.touched.note(place, touch);
+            self.touched.note(place, Touch::All);
         }
     }
 

@@ -22,14 +22,14 @@ pub(crate) use self::waiting::Pins;
 use self::quiet::Quiet;
 
 use crate::account::{AccountError, AccountId, Status};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Effect};
 use crate::events::{Event, Events};
 use crate::index::Index;
 use crate::leases::Leases;
 use crate::names::Names;
-use crate::roster::{Departed, Roster, Touch};
+use crate::roster::{Departed, Roster};
 use crate::select::query::View;
-use crate::select::rank::Layout;
+use crate::select::rank::{Layout, Translation};
 use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::sticky::Bindings;
@@ -167,17 +167,22 @@ impl Scheduler {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
-        let touch = self.config.touches(&config);
-        if config.lease_timeout != self.config.lease_timeout || config.sticky != self.config.sticky
-        {
-            self.quiet = Quiet::UNKNOWN;
+        let effect = self.config.effect_of(&config);
+        if effect == Effect::Order {
+            // What is known under an order is completed before it becomes what is known under the
+            // other.
+            self.update_index(now, Index::learn);
         }
         self.layout = Layout::under(&config.rank);
-        self.config = config;
-        match touch {
-            Touch::None => {}
-            Touch::All => self.recount_bindings(),
-            part => self.roster.touch_all(part),
+        let former = std::mem::replace(&mut self.config, config);
+        match effect {
+            Effect::None => {}
+            Effect::Order => self.translate_index(&former, now),
+            Effect::All => self.recount_bindings(),
+        }
+        let Config { lease_timeout, sticky, .. } = &self.config;
+        if *lease_timeout != former.lease_timeout || *sticky != former.sticky {
+            self.quiet = Quiet::UNKNOWN;
         }
         // Where all accounts are to be looked at anew, the next command joins what was
         // learnt, so that the work is spread over two calls. (One that ends leases or bindings
@@ -186,6 +191,13 @@ impl Scheduler {
             self.update_index(now, Index::learn);
         }
         Ok(())
+    }
+
+    /// Makes of what is known under the former order of preference what is known under this one.
+    /// What lapses by this policy and did not by that counts, until the next command counts it out.
+    fn translate_index(&mut self, former: &Config, now: Timestamp) {
+        let translation = Translation::between(former, &self.config);
+        self.update_index(now, |index, view| index.translate(&translation, view));
     }
 
     /// Starts or stops collecting [`Event`]s. Off by default, when they cost nothing; stopping

@@ -1,10 +1,9 @@
 //! Which differences between configurations leave every account as it stands.
 
 use super::{
-    Backoff, BindAt, BindingLimit, Config, Degraded, Order, Recency, Refresh, Shard, StickyMode,
-    Term, Ties,
+    Backoff, BindAt, BindingLimit, Config, Degraded, Effect, Order, Recency, Refresh, Shard,
+    StickyMode, Term, Ties,
 };
-use crate::roster::Touch;
 use crate::time::Millis;
 
 type Change = (&'static str, fn(&mut Config));
@@ -54,36 +53,36 @@ const RESTED_ON: &[Change] = &[
     ("unmetered", |it| it.unmetered.extend(["name".into()])),
 ];
 
-fn touched_by(change: fn(&mut Config)) -> Touch {
+fn effect(change: fn(&mut Config)) -> Effect {
     let before = Config::default();
     let mut next = before.clone();
     change(&mut next);
     assert_ne!(next, before, "a change");
-    before.touches(&next)
+    before.effect_of(&next)
 }
 
 #[test]
 fn what_is_read_anew_leaves_accounts_as_they_stand() {
     for &(name, change) in READ_ANEW {
-        assert_eq!(touched_by(change), Touch::None, "{name}");
+        assert_eq!(effect(change), Effect::None, "{name}");
     }
 }
 
 #[test]
 fn what_accounts_are_ranked_by_touches_their_order() {
     for &(name, change) in RANKED_BY {
-        assert_eq!(touched_by(change), Touch::Order, "{name}");
+        assert_eq!(effect(change), Effect::Order, "{name}");
     }
 }
 
 #[test]
 fn what_accounts_are_judged_by_touches_all_of_them() {
     for &(name, change) in RESTED_ON {
-        assert_eq!(touched_by(change), Touch::All, "{name}");
+        assert_eq!(effect(change), Effect::All, "{name}");
     }
     let both = |it: &mut Config| {
         it.rank.terms = vec![Term::Tier];
         it.degraded = Degraded::Off;
     };
-    assert_eq!(touched_by(both), Touch::All, "an order besides");
+    assert_eq!(effect(both), Effect::All, "an order besides");
 }

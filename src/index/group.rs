@@ -47,6 +47,8 @@ pub(super) struct Leaf {
     pub(super) wakes_at: Option<Timestamp>,
     pub(super) token_limited: bool,
     pub(super) settled: Settled,
+    /// The [number](super::Index::order_number) of the order of preference by which it is settled.
+    pub(super) order: u32,
 }
 
 /// What is known about an account that nothing bars, apart from its load and its windows.
@@ -200,6 +202,7 @@ impl Default for Leaf {
             wakes_at: None,
             token_limited: false,
             settled: Settled::UNKNOWN,
+            order: 0,
         }
     }
 }

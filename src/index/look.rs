@@ -1,6 +1,6 @@
 //! What the index learns of an account that it looks at.
 
-use super::group::{Barring, Membership, Settled};
+use super::group::{Barring, Leaf, Membership, Settled};
 use super::kind::is_quota_apart;
 use super::{Index, Ranked, Summary};
 use crate::roster::Touch;
@@ -27,8 +27,8 @@ impl Index {
         }
     }
 
-    /// Notes the load and the windows of an account about which nothing else has changed, but the
-    /// order of preference maybe; `None` where that may not be so, or where something bars it.
+    /// Notes the load and the windows of an account about which nothing else has changed; `None`
+    /// where that may not be so, or where something bars it.
     fn look_again(
         &mut self,
         place: u32,
@@ -42,14 +42,13 @@ impl Index {
             return None;
         };
         let until = leaf.settled.until;
-        let touch = view.roster.touch(place);
         let reading = state.windows.read(view.now);
-        let is_settled = view.now < until && touch != Touch::All;
+        let is_settled = view.now < until && view.roster.touch(place) != Touch::All;
         if !is_settled || !has_capacity(state, slot, reading, plain, view) {
             return None;
         }
-        if touch == Touch::Order {
-            leaf.settled.merit = rank::settled(state, slot, plain, view);
+        if leaf.order != self.order_number {
+            leaf.settle_anew(self.order_number, state, slot, plain, view);
         }
         let bottom = leaf.bottom;
         let key = rank::moving(state, slot, reading, plain, view).with(leaf.settled.merit);
@@ -110,10 +109,27 @@ impl Index {
         }
         let until = if leaf.is_barred() { Timestamp::ZERO } else { until };
         leaf.settled = Settled { merit, until };
+        leaf.order = self.order_number;
         if !self.is_behind {
             self.reorder(index as usize);
         }
         self.deadlines.set(place, deadline);
+    }
+}
+
+impl Leaf {
+    /// Notes the settled part of the key anew, by another order of preference.
+    #[cold]
+    fn settle_anew(
+        &mut self,
+        order: u32,
+        state: &AccountState,
+        slot: Slot,
+        plain: &Query<'_>,
+        view: &View<'_>,
+    ) {
+        self.settled.merit = rank::settled(state, slot, plain, view);
+        self.order = order;
     }
 }
 

@@ -136,6 +136,13 @@ impl Ranking {
         self.trie.fall_behind();
     }
 
+    /// See [`Trie::change_all`]. Nobody is ahead then.
+    pub(super) fn change_all(&mut self, rules: Rules, change: impl FnMut(&mut Ranked, u32)) {
+        self.trie.fall_behind();
+        self.join_all(rules);
+        self.trie.change_all(change);
+    }
+
     /// See [`Trie::catch_up`].
     pub(super) fn catch_up(&mut self, rules: Rules) {
         self.join_all(rules);

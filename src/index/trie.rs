@@ -117,7 +117,7 @@ impl<S: Summary> Trie<S> {
     }
 
     /// Whether no entry says anything.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.whole == S::EMPTY
     }
 
@@ -185,9 +185,30 @@ impl<S: Summary> Trie<S> {
         self.joins_later
     }
 
-    /// Joins all entries anew.
+    /// Changes every entry that says something, given the place of its account, and
+    /// [falls behind](Self::fall_behind).
+    pub(crate) fn change_all(&mut self, mut change: impl FnMut(&mut S, u32)) {
+        self.fall_behind();
+        self.is_behind = true;
+        self.change_below(self.root, self.height - 1, &mut change);
+    }
+
+    fn change_below(&mut self, node: u32, level: u32, change: &mut impl FnMut(&mut S, u32)) {
+        if level == 0 {
+            return self.nodes[node as usize].change_all(change);
+        }
+        for digit in 0..WIDTH {
+            if let Some(below) = self.nodes[node as usize].below(digit) {
+                self.change_below(below, level - 1, change);
+            }
+        }
+    }
+
+    /// Joins all entries anew, if it has fallen behind.
     pub(crate) fn catch_up(&mut self, rules: S::Rules) {
-        self.joins_later = false;
+        if !std::mem::take(&mut self.joins_later) {
+            return;
+        }
         // Where no entry said anything and none does now, nothing is to be joined.
         if std::mem::take(&mut self.is_behind) || !self.is_empty() {
             self.whole = self.join_below(self.root, self.height - 1, rules);

@@ -3,6 +3,9 @@
 //! What few accounts have and few configurations ask for is looked at out of line, so that the
 //! key of an ordinary account stays cheap.
 
+mod translation;
+
+pub(crate) use self::translation::Translation;
 use crate::config::{QuotaPolicy, Ranking, Recency, Term, Ties};
 use crate::names::Named;
 use crate::select::query::{Query, View};
@@ -103,6 +106,11 @@ impl Layout {
     pub(crate) fn unit(&self, term: Term) -> u128 {
         self.units[term as usize]
     }
+
+    /// The bits of the merit that a term takes.
+    fn bits(&self, term: Term) -> u128 {
+        self.unit(term) * u128::from(most(term))
+    }
 }
 
 /// The key of an account for a request.
@@ -140,8 +148,7 @@ pub(crate) fn moving(
     view: &View<'_>,
 ) -> RankKey {
     let part = |term| merit_of(term, state, slot, query, view);
-    let soft = if is_past_soft_limit(state, view) { view.layout.past_soft_limit } else { 0 };
-    let merit = soft
+    let merit = past_soft_limit(state, view)
         + part(Term::InFlight)
         + part(Term::WeightedInFlight)
         + scaled(Term::Headroom, headroom_missing(reading, view), view);
@@ -164,8 +171,7 @@ fn merit_of(
 /// What a term of that value adds to the merit.
 #[inline(always)]
 fn scaled(term: Term, value: u64, view: &View<'_>) -> u128 {
-    let most = (1 << bits(term)) - 1;
-    u128::from(value.min(most)) * view.layout.unit(term)
+    u128::from(value.min(most(term))) * view.layout.unit(term)
 }
 
 /// Whether a term of trouble would be zero.
@@ -190,6 +196,12 @@ fn bits(term: Term) -> u32 {
         Term::Headroom => 33,
         Term::Recency => 0,
     }
+}
+
+/// The largest value that a term's bits hold.
+#[inline]
+fn most(term: Term) -> u64 {
+    (1 << bits(term)) - 1
 }
 
 /// One term of an account, smaller is better.
@@ -312,6 +324,12 @@ fn headroom_missing(reading: Reading, view: &View<'_>) -> u64 {
         Ties::Health { headroom_steps, .. } => (free * u64::from(headroom_steps)) >> 32,
     };
     FULL_HEADROOM - coarse
+}
+
+/// What an account that is past a soft limit has added to its merit.
+#[inline]
+fn past_soft_limit(state: &AccountState, view: &View<'_>) -> u128 {
+    if is_past_soft_limit(state, view) { view.layout.past_soft_limit } else { 0 }
 }
 
 /// Whether the account is left to its bound callers while others can serve. Reserves aside, that

@@ -17,13 +17,22 @@ enum Change {
     Set(u32, Ranked),
     /// All entries that are there, by their order, under the other rules.
     SetAnew(Vec<Ranked>),
+    /// The keys of those that can serve, by their numbers, under the other rules.
+    Rekey(Vec<RankKey>),
     Remove(u32),
 }
 
+fn key() -> impl Strategy<Value = RankKey> {
+    (0_u128..4, 0_u64..12).prop_map(|(merit, recency)| RankKey { merit, recency })
+}
+
 fn ranked() -> impl Strategy<Value = Ranked> {
-    let key = (0_u128..4, 0_u64..12).prop_map(|(merit, recency)| RankKey { merit, recency });
-    let able =
-        (key, 1_u64..4).prop_map(|(key, weight)| Ranked { key, tied: 1, weight, ..Ranked::EMPTY });
+    let able = (key(), 1_u64..4).prop_map(|(key, weight)| Ranked {
+        key,
+        tied: 1,
+        weight,
+        ..Ranked::EMPTY
+    });
     prop_oneof![1 => Just(Ranked::EMPTY), 9 => able]
 }
 
@@ -31,6 +40,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         20 => (0_u32..40, ranked()).prop_map(|(number, ranked)| Change::Set(number, ranked)),
         1 => vec(ranked(), 40).prop_map(Change::SetAnew),
+        1 => vec(key(), 40).prop_map(Change::Rekey),
         3 => (0_u32..40).prop_map(Change::Remove),
     ]
 }
@@ -66,6 +76,17 @@ impl Pair {
                 let numbers: Vec<u32> = self.entries.keys().copied().collect();
                 for (number, ranked) in numbers.into_iter().zip(all) {
                     self.set(number, ranked);
+                }
+                self.ranking.catch_up(self.rules);
+            }
+            Change::Rekey(keys) => {
+                std::mem::swap(&mut self.rules, &mut self.other_rules);
+                self.ranking.change_all(self.rules, |ranked, place| {
+                    assert_eq!(place, ranked.first + 7, "of the account");
+                    ranked.key = keys[ranked.first as usize];
+                });
+                for (&number, ranked) in self.entries.iter_mut().filter(|it| it.1.tied > 0) {
+                    ranked.key = keys[number as usize];
                 }
                 self.ranking.catch_up(self.rules);
             }

@@ -144,6 +144,15 @@ impl<S: Summary> Node<S> {
         self.is_sorted = false;
     }
 
+    /// Changes the summaries of all children that say something, given what is below; their places
+    /// in the order are left open.
+    pub(super) fn change_all(&mut self, change: &mut impl FnMut(&mut S, u32)) {
+        for child in self.children.iter_mut().filter(|child| child.summary != S::EMPTY) {
+            change(&mut child.summary, child.below);
+        }
+        self.is_sorted = false;
+    }
+
     /// Sets the summary of the child under a digit and moves it to its place in the order;
     /// `false` when it was that already.
     #[inline(always)]
