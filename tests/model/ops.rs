@@ -278,6 +278,8 @@ pub(crate) enum Op {
     UnbindAccount(u8),
     GiveUp(u8),
     SetConfig(Policy),
+    /// Only the order of preference of a policy, and how long a binding lives.
+    SetOrder(Policy),
 }
 
 /// A quota reading, its instants relative to the clock.
@@ -592,6 +594,7 @@ fn administration(loads: bool) -> BoxedStrategy<Op> {
         1 => (0_u8..5).prop_map(Op::UnbindCaller),
         1 => account().prop_map(Op::UnbindAccount),
         2 => policy().prop_map(Op::SetConfig),
+        4 => policy().prop_map(Op::SetOrder),
     ]
     .boxed()
 }

@@ -186,6 +186,13 @@ impl World {
                 scheduler.set_config(config.clone(), now).unwrap();
                 model.set_config(&config, now);
             }
+            Op::SetOrder(policy) => {
+                let (mut config, other) = (model.config.clone(), policy.config());
+                (config.rank, config.soft) = (other.rank, other.soft);
+                config.sticky.time_to_idle = other.sticky.time_to_idle;
+                scheduler.set_config(config.clone(), now).unwrap();
+                model.set_config(&config, now);
+            }
             _ => self.administer(op),
         }
         self.steps += 1;

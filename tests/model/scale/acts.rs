@@ -101,6 +101,8 @@ pub(crate) enum Op {
     Settle(u8, Outcome),
     Each(Slice, Act),
     SetConfig(Box<Config>),
+    /// Only the order of preference of a configuration.
+    SetOrder(Box<Config>),
 }
 
 #[derive(Clone, Debug)]
@@ -223,6 +225,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Tick(Step::ToDeadline(0))),
         12 => (slice(), act()).prop_map(|(slice, act)| Op::Each(slice, act)),
         1 => config().prop_map(|config| Op::SetConfig(Box::new(config))),
+        3 => config().prop_map(|config| Op::SetOrder(Box::new(config))),
     ]
 }
 

@@ -89,6 +89,12 @@ impl World {
                 self.scheduler.set_config((**config).clone(), now).unwrap();
                 self.model.set_config(config, now);
             }
+            Op::SetOrder(other) => {
+                let (now, mut config) = (self.clock, self.model.config.clone());
+                (config.rank, config.soft) = (other.rank.clone(), other.soft.clone());
+                self.scheduler.set_config(config.clone(), now).unwrap();
+                self.model.set_config(&config, now);
+            }
         }
         assert_eq!(self.scheduler.stats(), &self.model.stats);
         assert_eq!(self.scheduler.in_flight(), self.model.leases.len(), "leases held");
