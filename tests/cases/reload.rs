@@ -3,7 +3,7 @@
 use account_pool::config::{Order, Recency, Shard, StickyMode, Term, Ties};
 use account_pool::{
     Account, AccountError, BlockScope, BreakerView, Config, Dimension, Entitlement, Millis,
-    Outcome, Plan, RateLimit, Reason, Scheduler, Status,
+    Outcome, Plan, RateLimit, Reason, Scheduler, Status, Tier,
 };
 
 use crate::scenario::{Scenario, anyone, at, by, conventions, ms, throttled, throttled_for};
@@ -191,6 +191,26 @@ fn c126_sibling_what_orders_the_pool_may_change_without_loss() {
     s.scheduler.set_config(config, at(10)).unwrap();
     assert_eq!(s.inspect(10, "A").last_used, Some(at(1)));
     assert_eq!(s.bound_to(10, &by("u1")).as_deref(), Some("A"));
+}
+
+#[test]
+fn c126_sibling_another_soft_limit_applies_at_once() {
+    let mut config = conventions();
+    config.rank.terms = vec![Term::Tier, Term::Recency];
+    let accounts = [Account::new("A").rpm(4), Account::new("B").rpm(4).tier(Tier(1))];
+    let mut s = Scenario::of(config, accounts);
+    assert_eq!(s.turns(&[0, 1], &anyone()), ["A", "A"]);
+    let mut served = |t, percent| {
+        let mut config = s.scheduler.config().clone();
+        config.soft.rate_used_percent = percent;
+        s.scheduler.set_config(config, at(t)).unwrap();
+        // A refusal brings what is known up to date, and changes nothing.
+        s.refused(t, &anyone().without(&["A", "B"]));
+        s.scheduler.preview(&anyone().request(), at(t)).unwrap().account
+    };
+    // Half of A's window is in use, and not a single term weighs otherwise than before.
+    let by_limit = [served(10, Some(51.0)), served(11, Some(50.0)), served(12, None)];
+    assert_eq!(by_limit, ["A", "B", "A"]);
 }
 
 #[test]
