@@ -3,7 +3,8 @@
 
 Nanoseconds per operation are the least of criterion's samples, which a busy machine disturbs
 least; `--median` takes criterion's median instead. `--criterion DIR` names another folder than
-`target/criterion` beside this file.
+`target/criterion` beside this file; of several folders, that is of several runs, each benchmark's
+least counts, so that a machine that slows down during one of them spoils no comparison.
 """
 
 import argparse
@@ -19,10 +20,10 @@ PEERS = ["peers/pingora-round-robin", "peers/pingora-ketama", "peers/tower-p2c"]
 SMALL, LARGE = 64, 32768
 
 
-def read(folder, median):
-    """{group: {size: nanoseconds}} of every benchmark's latest run."""
+def read(folders, median):
+    """{group: {size: nanoseconds}} of every benchmark: the least of the folders' latest runs."""
     measured = {}
-    for path in sorted(folder.glob("**/new/benchmark.json")):
+    for path in (it for folder in folders for it in sorted(folder.glob("**/new/benchmark.json"))):
         bench = json.loads(path.read_text())
         size = bench["value_str"] or bench["function_id"]
         if not size.isdigit():
@@ -33,7 +34,8 @@ def read(folder, median):
         else:
             sample = json.loads(path.with_name("sample.json").read_text())
             nanos = min(t / n for t, n in zip(sample["times"], sample["iters"]))
-        measured.setdefault(bench["group_id"], {})[int(size)] = nanos
+        sizes = measured.setdefault(bench["group_id"], {})
+        sizes[int(size)] = min(nanos, sizes.get(int(size), nanos))
     return measured
 
 
@@ -67,12 +69,13 @@ def main():
     parser.add_argument("--median", action="store_true", help="criterion's median, not the least")
     parser.add_argument("--brief", action="store_true", help="leave out the tables per peer")
     default = Path(__file__).parent / "target" / "criterion"
-    parser.add_argument("--criterion", type=Path, default=default, metavar="DIR")
+    parser.add_argument("--criterion", type=Path, nargs="+", default=[default], metavar="DIR")
     options = parser.parse_args()
 
     measured = read(options.criterion, options.median)
     if not measured:
-        parser.error(f"nothing measured in {options.criterion}: run `cargo bench --bench peers`")
+        folders = ", ".join(map(str, options.criterion))
+        parser.error(f"nothing measured in {folders}: run `cargo bench --bench peers`")
     ours = [group for group in measured if group.startswith(("scheduler/", "pool/"))]
     ladders = [sizes for sizes in measured.values() if len(sizes) > 1]
     sizes = sorted({size for ladder in ladders for size in ladder})
