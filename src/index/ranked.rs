@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 
 /// The best of a set of eligible accounts, and those equal to it. Without padding, since the index
 /// holds several per account.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub(crate) struct Ranked {
     /// The smallest key.
@@ -52,6 +52,20 @@ impl Ranked {
     /// Whether accounts of these keys tie.
     pub(crate) fn ties_with(&self, key: RankKey, ties: TieMask) -> bool {
         self.tied > 0 && ties.equates(self.key, key)
+    }
+}
+
+impl PartialEq for Ranked {
+    /// Asked of each node on the way up; what as a rule differs is compared first.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let Self { key, first, place, tied, weight, tokens } = *self;
+        if key.recency != other.key.recency {
+            return false;
+        }
+        let rest = (first, place, tied, weight, tokens);
+        key.merit == other.key.merit
+            && rest == (other.first, other.place, other.tied, other.weight, other.tokens)
     }
 }
 
