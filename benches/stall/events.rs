@@ -40,6 +40,7 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "set_config, another rank", prepare: used, call: other_rank },
     Event { name: "set_config, a rank by other terms", prepare: used, call: other_terms },
     Event { name: "set_config, other ties", prepare: used, call: other_ties },
+    Event { name: "set_config, another measure of health", prepare: used, call: other_health },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
     Event { name: "a full table evicts, the worst mix", prepare: two_kinds, call: bind_another },
 ];
@@ -173,6 +174,13 @@ fn other_terms(before: &mut Before) {
 fn other_ties(before: &mut Before) {
     let terms = before.scheduler.config().rank.terms.clone();
     rank_by(before, &terms, Ties::Health { headroom_steps: 4, in_flight_slack: 1 });
+}
+
+/// What eligibility and rank rest on.
+fn other_health(before: &mut Before) {
+    let mut config = before.scheduler.config().clone();
+    config.health.bucket += 1;
+    before.scheduler.set_config(config, before.now).unwrap();
 }
 
 fn bind(before: &mut Before, tenant: usize, number: usize) {
