@@ -182,12 +182,12 @@ impl<'a> Search<'a> {
             if self.ruled_out.accounts.is_empty() {
                 self.compare((number, false), group, group.ranked.whole())?;
             } else {
-                let awake = group.ranked.without(self.except(number), rules);
+                let awake = group.best(false, self.except(number), rules);
                 self.compare((number, false), group, &awake)?;
             }
             if group.asleep.whole().first <= now {
-                let asleep = group.asleep.without(self.except(number), rules);
-                self.compare((number, true), group, &asleep.ranked)?;
+                let asleep = group.best(true, self.except(number), rules);
+                self.compare((number, true), group, &asleep)?;
             }
         }
         Some(())
