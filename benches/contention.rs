@@ -6,6 +6,9 @@
 //!
 //! `CONTENTION_ACCOUNTS` (512), `CONTENTION_MILLIS` (1 000 for each row) and
 //! `CONTENTION_THREADS` (1,2,4,8) set the numbers.
+//!
+//! Then one thread replaces the policy of a large pool (`CONTENTION_POLICY_ACCOUNTS`, 32 768) over
+//! and over, and another one's calls are timed: how long does it wait?
 
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![allow(clippy::unwrap_used, reason = "a bench that does not fit should stop")]
@@ -16,10 +19,11 @@ mod target;
 mod workload;
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use account_pool::Millis;
+use account_pool::{Config, Millis};
 use criterion::measurement::{Measurement, WallTime};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
@@ -38,8 +42,12 @@ const WORKLOADS: [Workload; 2] = [Workload::Anonymous, Workload::Bound];
 const BATCH: u64 = 16;
 
 fn main() {
-    let accounts = setting("CONTENTION_ACCOUNTS", 512, 64);
     let span = Duration::from_millis(setting("CONTENTION_MILLIS", 1_000, 10));
+    pairs(setting("CONTENTION_ACCOUNTS", 512, 64), span);
+    policies(setting("CONTENTION_POLICY_ACCOUNTS", 32_768, 2_048), span);
+}
+
+fn pairs(accounts: usize, span: Duration) {
     println!("\n### Threads through one pool of {accounts} accounts: select and settle\n");
     println!("| workload | threads | through | pairs a second | ÷ bare lock | p50 a call | p99 |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
@@ -58,6 +66,48 @@ fn main() {
             }
         }
     }
+}
+
+fn policies(accounts: usize, span: Duration) {
+    println!("\n### Calls while the policy of {accounts} accounts is replaced over and over\n");
+    println!("| through | policies | p50 of one | p50 a call | p99.9 | p99.99 | max |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    replaced("bare lock and clock", &clocked(Workload::Steady, accounts), accounts, span);
+    replaced("pool", &pooled(Workload::Steady, accounts), accounts, span);
+}
+
+fn replaced<T: Target>(through: &str, target: &T, accounts: usize, span: Duration) {
+    let later = START.plus(Millis::from_mins(1));
+    let [mut calls, mut policies] = [(); 2].map(|()| Histogram::new(3).unwrap());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut config = Config::default();
+            while !is_over.load(Ordering::Relaxed) {
+                config.health.bucket ^= 1;
+                timed(&mut policies, || target.set_config(config.clone(), later));
+            }
+        });
+        let mut ticker = Ticker::of(Workload::Steady, accounts, later);
+        let mut requests = Requests::new(Workload::Steady, Spelling::Hashed, accounts);
+        let start = WallTime.start();
+        while WallTime.end(start) < span {
+            let now = ticker.tick();
+            target.set_time(now);
+            let request = requests.draw();
+            let held = timed(&mut calls, || target.select(&request, now));
+            timed(&mut calls, || target.settle(held, now));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let micros = |nanos: u64| format!("{:.1} µs", nanos as f64 / 1e3);
+    let at = |quantile| micros(calls.value_at_quantile(quantile));
+    let [p50, p999, p9999] = [0.5, 0.999, 0.9999].map(at);
+    let (count, one) = (policies.len(), micros(policies.value_at_quantile(0.5)));
+    println!(
+        "| {through} | {count} | {one} | {p50} | {p999} | {p9999} | {} |",
+        micros(calls.max())
+    );
 }
 
 struct Run {

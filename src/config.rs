@@ -132,7 +132,12 @@ impl Config {
         next.baseline_jitter = self.baseline_jitter;
         next.aliases.clone_from(&self.aliases);
         next.rank.shard = self.rank.shard;
-        next.sticky.time_to_idle = sticky.time_to_idle;
+        if next.sticky.is_on() == sticky.is_on() {
+            next.sticky.mode = sticky.mode;
+            next.sticky.capacity = sticky.capacity;
+            next.sticky.time_to_idle = sticky.time_to_idle;
+        }
+        next.sticky.order = sticky.order;
         next.sticky.cache_lifetime = sticky.cache_lifetime;
         next.sticky.trail = sticky.trail;
         next.sticky.drop_when_blocked = sticky.drop_when_blocked;

@@ -57,7 +57,8 @@ use self::trie::{Except, height_for};
 pub(crate) use self::trie::{Range, Summary, WIDTH};
 use crate::chunks::Chunks;
 use crate::config::Term;
-use crate::roster::{Roster, Touch};
+use crate::roster::Roster;
+use crate::roster::touched::{Touch, Touched};
 use crate::select::query::{Query, View};
 use crate::select::rank::{RankKey, TieMask};
 use crate::slot::Slot;
@@ -124,9 +125,17 @@ impl PartialEq for Index {
 }
 
 impl Index {
+    /// An empty index that is to [learn](Self::learn_some) of its accounts a few at a time, and
+    /// joins nothing before it knows all of them.
+    pub(crate) fn to_be_filled() -> Self {
+        let mut it = Self::default();
+        it.fall_behind();
+        it
+    }
+
     /// Whether it answers for `now`.
     pub(crate) fn is_current(&self, roster: &Roster, now: Timestamp) -> bool {
-        !self.is_behind && roster.touched() == 0 && now < self.deadlines.earliest()
+        !self.is_behind && roster.touched().places().is_empty() && now < self.deadlines.earliest()
     }
 
     /// Makes it current at the view's time.
@@ -146,31 +155,50 @@ impl Index {
     /// accounts. Where they are most of the pool, what is learnt is left to be joined, and the
     /// index is not current before the next refresh.
     pub(crate) fn learn(&mut self, view: &View<'_>) {
-        let touched = view.roster.touched_places();
-        // Who has left goes first: the number may be another one's by now.
-        for &place in touched {
-            if view.roster.touch(place) == Touch::All {
-                self.let_go(place, view.roster);
-            }
-        }
-        // All that is joined rests on the order; under another one all is to be joined anew.
-        self.ties = view.layout.ties;
-        self.cooled = view.layout.unit(Term::ModelCooldown);
-        let plain = plain(view.config);
-        if view.roster.is_all_touched() || is_most(touched, view) {
+        let touched = view.roster.touched();
+        self.let_go(touched, view.roster);
+        let plain = self.set_out(view);
+        if touched.is_all() || is_most(touched.places(), view) {
             self.fall_behind();
         }
-        for &place in touched {
-            self.look_at(place, &plain, view);
+        for (place, touch) in touched.iter() {
+            self.look_at(place, touch, &plain, view);
         }
         self.deadlines.catch_up();
         for _ in 0..FEW {
             let Some(place) = self.deadlines.first_due(view.now) else {
                 return;
             };
-            self.look_at(place, &plain, view);
+            self.look_at(place, Touch::None, &plain, view);
         }
         self.look_at_due(&plain, view);
+    }
+
+    /// Looks at up to so many of the accounts that were touched, which then no longer count as
+    /// such, and joins what it has learnt when it has looked at all of them, as a rule in a call
+    /// of its own; whether nothing is left to do. Who has left must be [gone](Self::let_go).
+    pub(crate) fn learn_some(
+        &mut self,
+        touched: &mut Touched,
+        most: usize,
+        view: &View<'_>,
+    ) -> bool {
+        let plain = self.set_out(view);
+        let before = touched.places().len();
+        for (place, touch) in std::iter::from_fn(|| touched.pop()).take(most) {
+            self.look_at(place, touch, &plain, view);
+        }
+        if self.is_behind && before <= (most / 2).max(1) {
+            self.catch_up();
+        }
+        !self.is_behind && touched.places().is_empty()
+    }
+
+    /// Notes what all that it learns rests on, beside the accounts; the request that it asks about.
+    fn set_out(&mut self, view: &View<'_>) -> Query<'static> {
+        self.ties = view.layout.ties;
+        self.cooled = view.layout.unit(Term::ModelCooldown);
+        plain(view.config)
     }
 
     /// Looks at all accounts that are due.
@@ -182,7 +210,7 @@ impl Index {
             self.fall_behind();
         }
         for place in places.drain(..) {
-            self.look_at(place, plain, view);
+            self.look_at(place, Touch::None, plain, view);
         }
         self.places = places;
         self.deadlines.catch_up();
@@ -200,6 +228,7 @@ impl Index {
     #[cold]
     fn catch_up(&mut self) {
         self.is_behind = false;
+        self.deadlines.catch_up();
         let rules = self.rules();
         self.groups.iter_mut().for_each(|group| group.catch_up(rules));
         (0..self.groups.len()).for_each(|index| self.reorder(index));
@@ -312,16 +341,18 @@ impl Index {
         self.token_limited += usize::from(token_limited);
     }
 
-    /// Forgets the account of a place that is no longer there. Another one may have come in its
-    /// place, and with its number if it was the last.
-    fn let_go(&mut self, place: u32, roster: &Roster) {
-        let Some(leaf) = self.leaves.get(place as usize) else {
-            return;
-        };
-        let known = (leaf.number, self.hashes[place as usize]);
-        let now = roster.at(place).map(|(_, state)| (state.number, state.hash));
-        if leaf.group != Membership::Vacant && now != Some(known) {
-            self.forget(place);
+    /// Forgets the accounts that are no longer there. That comes before another is looked at: it
+    /// may have come in the same place, or with the same number if that was the last.
+    pub(crate) fn let_go(&mut self, touched: &Touched, roster: &Roster) {
+        for (place, _) in touched.iter().filter(|&(_, touch)| touch == Touch::Seat) {
+            let Some(leaf) = self.leaves.get(place as usize) else {
+                continue;
+            };
+            let known = (leaf.number, self.hashes[place as usize]);
+            let now = roster.at(place).map(|(_, state)| (state.number, state.hash));
+            if leaf.group != Membership::Vacant && now != Some(known) {
+                self.forget(place);
+            }
         }
     }
 

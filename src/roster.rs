@@ -1,5 +1,6 @@
 //! The accounts, by id and by place, in the order of their insertion.
 
+pub(crate) mod touched;
 mod weights;
 
 use std::hash::BuildHasher;
@@ -8,6 +9,7 @@ use std::num::NonZeroUsize;
 use hashbrown::DefaultHashBuilder;
 use lru::LruCache;
 
+use self::touched::{Touch, Touched};
 use self::weights::Weights;
 use crate::account::AccountId;
 use crate::chunks::Chunks;
@@ -65,63 +67,10 @@ impl ById {
     }
 }
 
-/// The places whose account may have changed since somebody asked, each once.
-#[derive(Clone, Debug, Default)]
-struct Touched {
-    places: Vec<u32>,
-    /// By place.
-    marks: Vec<Touch>,
-    /// Whether all were touched at once.
-    all: bool,
-}
-
-/// What about an account may have changed.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Touch {
-    /// Nothing.
-    #[default]
-    None,
-    /// What the start and the end of a request change while the breaker rests: its load and its
-    /// windows, as far as an answer depends on it.
-    Load,
-    /// Anything.
-    All,
-}
-
 impl Place {
     /// Whether the account in it has this id.
     fn is(&self, id: &str) -> bool {
         self.state.as_ref().is_some_and(|state| state.id().as_str() == id)
-    }
-}
-
-impl PartialEq for Touched {
-    /// What is derived from the accounts, and when, makes no difference between rosters.
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Touched {
-    #[inline(always)]
-    fn note(&mut self, index: u32, touch: Touch) {
-        match self.marks.get_mut(index as usize) {
-            Some(mark) => {
-                if *mark == Touch::None {
-                    self.places.push(index);
-                }
-                *mark = touch.max(*mark);
-            }
-            None => self.note_new(index, touch),
-        }
-    }
-
-    #[cold]
-    fn note_new(&mut self, index: u32, touch: Touch) {
-        self.marks.resize(index as usize + 1, Touch::None);
-        // Room for all, so that it is not asked for when all are touched at once.
-        self.places.reserve(self.marks.capacity() - self.places.len());
-        self.note(index, touch);
     }
 }
 
@@ -148,7 +97,7 @@ impl Roster {
             let taken = Place { generation: slot.generation, state: Some(state) };
             (place.is_none() && follows).then(|| *place = Some(taken))?;
             roster.order.push(slot.index);
-            roster.touched.note(slot.index, Touch::All);
+            roster.touched.note(slot.index, Touch::Seat);
         }
         roster.places = places.into_iter().collect::<Option<_>>()?;
         for &index in &roster.order {
@@ -187,7 +136,7 @@ impl Roster {
         self.by_id.insert(state.id().as_str(), index);
         self.weights.add(state.weight);
         self.order.push(index);
-        self.touched.note(index, Touch::All);
+        self.touched.note(index, Touch::Seat);
         let place = &mut self.places[index as usize];
         place.state = Some(state);
         Some(Slot { index, generation: place.generation })
@@ -203,7 +152,7 @@ impl Roster {
         let is_before = |&index: &u32| index != slot.index && self.number(index) < state.number;
         self.order.remove(self.order.partition_point(is_before));
         self.vacant.push(slot.index);
-        self.touched.note(slot.index, Touch::All);
+        self.touched.note(slot.index, Touch::Seat);
         Some(state)
     }
 
@@ -238,47 +187,30 @@ impl Roster {
         Some(state)
     }
 
-    /// Changes every account.
-    pub(crate) fn each(&mut self, change: impl FnMut(&mut AccountState)) {
-        self.touch_all();
-        self.places.iter_mut().filter_map(|place| place.state.as_mut()).for_each(change);
-    }
-
     /// Counts all accounts as touched.
-    fn touch_all(&mut self) {
-        self.touched.all = true;
-        for &place in &self.order {
-            self.touched.note(place, Touch::All);
-        }
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.note_all(self.order.iter().copied(), Touch::All);
     }
 
-    /// How many places are touched.
-    pub(crate) fn touched(&self) -> usize {
-        self.touched.places.len()
-    }
-
-    /// The places that are touched, each once.
-    pub(crate) fn touched_places(&self) -> &[u32] {
-        &self.touched.places
-    }
-
-    /// Whether all accounts were touched at once.
-    pub(crate) fn is_all_touched(&self) -> bool {
-        self.touched.all
-    }
-
-    /// What may have changed about the account in a place.
+    /// The places whose account may have changed since they were last forgotten.
     #[inline]
-    pub(crate) fn touch(&self, place: u32) -> Touch {
-        self.touched.marks.get(place as usize).copied().unwrap_or_default()
+    pub(crate) fn touched(&self) -> &Touched {
+        &self.touched
+    }
+
+    /// Counts these as touched too.
+    pub(crate) fn touch_again(&mut self, touched: &Touched) {
+        touched.iter().for_each(|(place, touch)| self.touched.note(place, touch));
     }
 
     /// Counts no place as touched.
     pub(crate) fn forget_touched(&mut self) {
-        for place in self.touched.places.drain(..) {
-            self.touched.marks[place as usize] = Touch::None;
-        }
-        self.touched.all = false;
+        self.touched.clear();
+    }
+
+    /// The places in the order of their accounts' insertion.
+    pub(crate) fn in_order(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.order.iter().copied()
     }
 
     /// The slot of the account in a place.

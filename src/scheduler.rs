@@ -6,6 +6,7 @@ mod bindings;
 mod digest;
 mod inspect;
 mod outcomes;
+mod prepare;
 mod quiet;
 mod restore;
 mod selections;
@@ -19,6 +20,7 @@ pub use self::inspect::{AccountView, BlockView, BreakerView, LoadView, QuotaView
 #[cfg(any(feature = "tokio", pool_shuttle))]
 pub(crate) use self::waiting::Pins;
 
+use self::prepare::Preparation;
 use self::quiet::Quiet;
 
 use crate::account::{AccountError, AccountId, Status};
@@ -92,6 +94,7 @@ pub struct Scheduler {
     now: Timestamp,
     /// Until when time alone ends nothing.
     quiet: Quiet,
+    preparation: Preparation,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -142,6 +145,7 @@ impl Scheduler {
             generation: 0,
             now: Timestamp::ZERO,
             quiet: Quiet::UNKNOWN,
+            preparation: Preparation::default(),
         })
     }
 
@@ -163,11 +167,16 @@ impl Scheduler {
     pub fn set_config(&mut self, config: Config, now: Timestamp) -> Result<(), ConfigError> {
         config.validate()?;
         let now = self.advance(now);
+        let prepared = self.preparation.take(&config);
         if config == self.config {
             return Ok(());
         }
         self.names.set_models(&config.aliases, &config.unmetered);
-        let effect = self.config.effect_of(&config);
+        let mut effect = self.config.effect_of(&config);
+        if let Some(prepared) = prepared {
+            self.adopt(prepared);
+            effect = Effect::None;
+        }
         if effect == Effect::Order {
             // What is known under an order is completed before it becomes what is known under the
             // other.
@@ -178,8 +187,12 @@ impl Scheduler {
         match effect {
             Effect::None => {}
             Effect::Order => self.translate_index(&former, now),
-            Effect::All => self.recount_bindings(),
+            Effect::All => self.roster.touch_all(),
         }
+        if self.config.sticky.order != former.sticky.order {
+            self.recount_bindings();
+        }
+        self.trim_bindings();
         let Config { lease_timeout, sticky, .. } = &self.config;
         if *lease_timeout != former.lease_timeout || *sticky != former.sticky {
             self.quiet = Quiet::UNKNOWN;
@@ -187,7 +200,7 @@ impl Scheduler {
         // Where all accounts are to be looked at anew, the next command joins what was
         // learnt, so that the work is spread over two calls. (One that ends leases or bindings
         // first does all of it.)
-        if self.roster.is_all_touched() && now < self.quiet.until {
+        if self.roster.touched().is_all() && now < self.quiet.until {
             self.update_index(now, Index::learn);
         }
         Ok(())
@@ -220,7 +233,7 @@ impl Scheduler {
             self.catch_up(now);
         }
         debug_assert!(!self.is_behind(now), "nothing overdue is left");
-        if self.roster.touched() > MAX_TOUCHED {
+        if self.roster.touched().places().len() > MAX_TOUCHED {
             self.refresh_index(now);
         }
         now
@@ -240,6 +253,7 @@ impl Scheduler {
         let Self { config, layout, roster, leases, bindings, quiet, .. } = self;
         let view = View::new(config, layout, roster, leases, bindings, quiet.until, now);
         update(&mut self.index, &view);
+        self.preparation.note_touched(&self.roster);
         self.roster.forget_touched();
     }
 

@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, Settlement};
 use crate::room::Room;
 use crate::scheduler::Scheduler;
 use crate::slot::Slot;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{FairGuard, Mutex, MutexGuard};
 use crate::time::Timestamp;
 
 /// What the clones of a pool share. When the last one goes the pool is emptied, so that leases,
@@ -92,11 +92,7 @@ impl<T, C: Clock> Shared<T, C> {
     /// Runs one command under the lock, at the time read before it was taken, and serves those
     /// who wait for what it freed.
     pub(crate) fn run<R>(&self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
-        self.run_alone(|state, now| {
-            let result = command(state, now);
-            state.room.serve(&mut state.scheduler, now);
-            result
-        })
+        self.turn().run(command)
     }
 
     /// Runs one operation that frees nothing. Waiters are woken, and the observer is told, after
@@ -108,9 +104,19 @@ impl<T, C: Clock> Shared<T, C> {
         result
     }
 
+    /// The same for one command of many in a row, between which others who wait for the lock get
+    /// it.
+    pub(crate) fn run_in_between<R>(
+        &self,
+        command: impl FnOnce(&mut State<T>, Timestamp) -> R,
+    ) -> R {
+        let Turn { state, now } = self.turn();
+        Turn { state: FairGuard::of(state), now }.run(command)
+    }
+
     /// Takes the lock.
     #[inline]
-    pub(crate) fn turn(&self) -> Turn<'_, T> {
+    pub(crate) fn turn(&self) -> Turn<MutexGuard<'_, State<T>>> {
         let now = self.clock.now();
         let state = self.state.lock();
         Turn { state, now }
@@ -140,6 +146,12 @@ impl<T> State<T> {
         Self::around(Scheduler::new(Config::default()).expect("the default policy is sound"))
     }
 
+    /// Serves those who wait and can be served.
+    #[inline]
+    pub(crate) fn serve(&mut self, now: Timestamp) {
+        self.room.serve(&mut self.scheduler, now);
+    }
+
     /// Stores the account of a slot; returns the one before, to be dropped outside the lock.
     pub(crate) fn put(&mut self, slot: Slot, member: Arc<Member<T>>) -> Option<Arc<Member<T>>> {
         let index = slot.index as usize;
@@ -162,13 +174,21 @@ impl<T> State<T> {
 }
 
 /// The lock, held for one operation.
-pub(crate) struct Turn<'a, T> {
-    pub(crate) state: MutexGuard<'a, State<T>>,
+pub(crate) struct Turn<G> {
+    pub(crate) state: G,
     /// The time read before it was taken.
     pub(crate) now: Timestamp,
 }
 
-impl<T> Turn<'_, T> {
+impl<T, G: DerefMut<Target = State<T>>> Turn<G> {
+    /// Runs a command, and serves those who wait and can be served then.
+    fn run<R>(mut self, command: impl FnOnce(&mut State<T>, Timestamp) -> R) -> R {
+        let result = command(&mut self.state, self.now);
+        self.state.serve(self.now);
+        self.end();
+        result
+    }
+
     /// Releases the lock; then wakes waiters, and tells the observer what happened.
     #[inline]
     pub(crate) fn end(self) {

@@ -1,6 +1,6 @@
 //! What the threads share: a pool, or the bare lock.
 
-use account_pool::{Clock, Lease, Outcome, Pool, Request, Scheduler, Ticket, Timestamp};
+use account_pool::{Clock, Config, Lease, Outcome, Pool, Request, Scheduler, Ticket, Timestamp};
 use parking_lot::Mutex;
 
 use crate::workload::Workload;
@@ -17,6 +17,7 @@ pub(crate) trait Target: Sync {
     fn set_time(&self, now: Timestamp);
     fn select(&self, request: &Request<'_>, now: Timestamp) -> Self::Held;
     fn settle(&self, held: Self::Held, now: Timestamp);
+    fn set_config(&self, config: Config, now: Timestamp);
 }
 
 /// A lock with a scheduler in it and nothing around it.
@@ -36,6 +37,10 @@ impl Target for Mutex<Scheduler> {
 
     fn settle(&self, ticket: Ticket, now: Timestamp) {
         self.lock().settle(ticket, &Outcome::success(), now);
+    }
+
+    fn set_config(&self, config: Config, now: Timestamp) {
+        self.lock().set_config(config, now).unwrap();
     }
 }
 
@@ -64,6 +69,10 @@ impl Target for Clocked {
     fn settle(&self, ticket: Ticket, _: Timestamp) {
         Target::settle(&self.lock, ticket, self.clock.now());
     }
+
+    fn set_config(&self, config: Config, _: Timestamp) {
+        Target::set_config(&self.lock, config, self.clock.now());
+    }
 }
 
 /// A pool that reads the machine's clock.
@@ -85,5 +94,9 @@ impl Target for Pool<(), PacedClock> {
 
     fn settle(&self, lease: Lease, _: Timestamp) {
         lease.settle(Outcome::success());
+    }
+
+    fn set_config(&self, config: Config, _: Timestamp) {
+        self.set_config(config).unwrap();
     }
 }

@@ -41,6 +41,8 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "set_config, a rank by other terms", prepare: used, call: other_terms },
     Event { name: "set_config, other ties", prepare: used, call: other_ties },
     Event { name: "set_config, another measure of health", prepare: used, call: other_health },
+    Event { name: "prepare_config, 1 024 accounts of many", prepare: half, call: prepare_some },
+    Event { name: "set_config, prepared", prepare: ready, call: other_health },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
     Event { name: "a full table evicts, the worst mix", prepare: two_kinds, call: bind_another },
 ];
@@ -177,10 +179,35 @@ fn other_ties(before: &mut Before) {
 }
 
 /// What eligibility and rank rest on.
-fn other_health(before: &mut Before) {
+fn another_health(before: &Before) -> Config {
     let mut config = before.scheduler.config().clone();
     config.health.bucket += 1;
-    before.scheduler.set_config(config, before.now).unwrap();
+    config
+}
+
+fn other_health(before: &mut Before) {
+    before.scheduler.set_config(another_health(before), before.now).unwrap();
+}
+
+fn prepare_health(before: &mut Before, accounts: usize) -> bool {
+    let config = another_health(before);
+    before.scheduler.prepare_config(&config, accounts, before.now).unwrap()
+}
+
+fn half(accounts: usize) -> Before {
+    let mut before = used(accounts);
+    prepare_health(&mut before, accounts / 2);
+    before
+}
+
+fn prepare_some(before: &mut Before) {
+    prepare_health(before, 1_024);
+}
+
+fn ready(accounts: usize) -> Before {
+    let mut before = used(accounts);
+    while !prepare_health(&mut before, 1_024) {}
+    before
 }
 
 fn bind(before: &mut Before, tenant: usize, number: usize) {

@@ -17,7 +17,10 @@ const READ_ANEW: &[Change] = &[
     ("baseline_jitter", |it| it.baseline_jitter = 7),
     ("rank.shard", |it| it.rank.shard = Shard::Off),
     ("aliases", |it| it.aliases.extend([("alias".into(), "name".into())])),
+    ("sticky.mode", |it| it.sticky.mode = StickyMode::Drain),
     ("sticky.time_to_idle", |it| it.sticky.time_to_idle = Millis::new(7)),
+    ("sticky.capacity", |it| it.sticky.capacity = 7),
+    ("sticky.order", |it| it.sticky.order = Order::HomeFirst),
     ("sticky.cache_lifetime", |it| it.sticky.cache_lifetime = Millis::new(7)),
     ("sticky.trail", |it| it.sticky.trail = 1),
     ("sticky.drop_when_blocked", |it| it.sticky.drop_when_blocked ^= true),
@@ -37,11 +40,11 @@ const RANKED_BY: &[Change] = &[
     ("soft", |it| it.soft.rate_used_percent = Some(7.0)),
 ];
 
-/// What eligibility and the counts of bindings rest on, or all of them.
+/// What eligibility rests on.
 const RESTED_ON: &[Change] = &[
     ("sticky.mode", |it| it.sticky.mode = StickyMode::Off),
-    ("sticky.capacity", |it| it.sticky.capacity = 7),
-    ("sticky.order", |it| it.sticky.order = Order::HomeFirst),
+    ("sticky.time_to_idle", |it| it.sticky.time_to_idle = Millis::ZERO),
+    ("sticky.capacity", |it| it.sticky.capacity = 0),
     ("sticky.binding_limit", |it| {
         it.sticky.binding_limit = Some(BindingLimit { callers: 7, refuse: true });
     }),

@@ -131,7 +131,9 @@ impl Deadlines {
         self.first.clear();
         self.first.resize(room, 0);
         self.first.extend((0..).take(room));
-        self.compare_all();
+        if !self.compares_later {
+            self.compare_all();
+        }
     }
 }
 

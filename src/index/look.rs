@@ -3,7 +3,7 @@
 use super::group::{Barring, Leaf, Membership, Settled};
 use super::kind::is_quota_apart;
 use super::{Index, Ranked, Summary};
-use crate::roster::Touch;
+use crate::roster::touched::Touch;
 use crate::select::eligible::{eligible, has_capacity};
 use crate::select::query::{Query, View};
 use crate::select::rank;
@@ -14,16 +14,17 @@ use crate::state::window::Reading;
 use crate::time::{Timestamp, earliest};
 
 impl Index {
-    /// Notes what is known about the account in a place.
+    /// Notes what is known about the account in a place, about which so much may have changed
+    /// beside what time has.
     #[inline]
-    pub(super) fn look_at(&mut self, place: u32, plain: &Query<'_>, view: &View<'_>) {
-        match view.roster.at(place) {
-            None => self.deadlines.set(place, Timestamp::MAX),
-            Some((slot, state)) => {
-                if self.look_again(place, slot, state, plain, view).is_none() {
-                    self.look_closely(place, slot, state, plain, view);
-                }
-            }
+    pub(super) fn look_at(&mut self, place: u32, touch: Touch, plain: &Query<'_>, view: &View<'_>) {
+        let Some((slot, state)) = view.roster.at(place) else {
+            return self.deadlines.set(place, Timestamp::MAX);
+        };
+        let is_known =
+            touch <= Touch::Load && self.look_again(place, slot, state, plain, view).is_some();
+        if !is_known {
+            self.look_closely(place, slot, state, plain, view);
         }
     }
 
@@ -43,8 +44,7 @@ impl Index {
         };
         let until = leaf.settled.until;
         let reading = state.windows.read(view.now);
-        let is_settled = view.now < until && view.roster.touch(place) != Touch::All;
-        if !is_settled || !has_capacity(state, slot, reading, plain, view) {
+        if view.now >= until || !has_capacity(state, slot, reading, plain, view) {
             return None;
         }
         if leaf.order != self.order_number {

@@ -87,7 +87,7 @@ pub(crate) struct Trie<S> {
     whole: S,
     /// Whether entries that are set wait to be joined.
     joins_later: bool,
-    /// Whether there are some that wait.
+    /// Whether there are some that wait, and say something.
     is_behind: bool,
 }
 
@@ -159,7 +159,7 @@ impl<S: Summary> Trie<S> {
         let mut node = &mut self.nodes[bottom as usize];
         if self.joins_later {
             node.put(digit(number, 0), summary);
-            self.is_behind = true;
+            self.is_behind |= *summary != S::EMPTY;
             return;
         }
         let mut summary = *summary;

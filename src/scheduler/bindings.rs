@@ -257,20 +257,30 @@ impl Scheduler {
         }
     }
 
-    /// After a change of the configuration: trims the table, and counts anew under which account
-    /// each binding counts.
-    pub(super) fn recount_bindings(&mut self) {
-        while self.bindings.places() > self.config.sticky.capacity {
-            let Some(victim) = self.bindings.victim(None) else {
-                break;
-            };
+    /// Evicts what a smaller table has no room for.
+    pub(super) fn trim_bindings(&mut self) {
+        while self.bindings.places() > self.config.sticky.capacity
+            && let Some(victim) = self.bindings.victim(None)
+        {
             self.stats.sticky.evictions += 1;
-            self.bindings.remove(&victim);
+            self.drop_binding(&victim);
         }
-        self.roster.each(|state| state.load.bound = 0);
+    }
+
+    /// Counts anew under which account each binding counts.
+    pub(super) fn recount_bindings(&mut self) {
+        let mut bound = vec![0_u32; self.roster.places() as usize];
         for slot in self.bindings.firsts(self.config.sticky.order) {
-            if let Some(state) = self.roster.get_mut(slot) {
-                state.load.bound += 1;
+            if self.roster.get(slot).is_some() {
+                bound[slot.index as usize] += 1;
+            }
+        }
+        for (place, bound) in (0..).zip(bound) {
+            let slot = self.roster.slot_at(place);
+            if self.roster.get(slot).is_some_and(|state| state.load.bound != bound)
+                && let Some(state) = self.roster.get_mut(slot)
+            {
+                state.load.bound = bound;
             }
         }
     }

@@ -407,6 +407,27 @@ fn c129_a_life_a_table_and_a_cap_of_zero_switch_affinity_off() {
 }
 
 #[test]
+fn c129_sibling_affinity_switched_on_again_minds_full_accounts() {
+    let nobody = account_pool::config::BindingLimit { callers: 0, refuse: true };
+    let switches: [fn(&mut Config, bool); 3] = [
+        |config, on| config.sticky.time_to_idle = if on { ms(600_000) } else { ms(0) },
+        |config, on| config.sticky.capacity = if on { 100 } else { 0 },
+        |config, on| config.sticky.mode = if on { StickyMode::Drain } else { StickyMode::Off },
+    ];
+    for switch in switches {
+        let mut config = conventions();
+        config.sticky.binding_limit = Some(nobody);
+        switch(&mut config, false);
+        let mut s = Scenario::with(config.clone(), &["A", "B"]);
+        assert_eq!(s.turn(0, &by("u1")), "A");
+        switch(&mut config, true);
+        s.scheduler.set_config(config, at(10)).unwrap();
+        assert_eq!(s.refused(20, &by("u1")).tally().count(Reason::BindingLimit), 2);
+        assert_eq!(s.turn(30, &anyone()), "B");
+    }
+}
+
+#[test]
 fn c129_a_wait_budget_of_zero_never_waits() {
     let budgets: [fn(&mut Config); 2] = [
         |config| config.sticky.queue_on_pin = ms(0),

@@ -280,6 +280,11 @@ pub(crate) enum Op {
     SetConfig(Policy),
     /// Only the order of preference of a policy, and how long a binding lives.
     SetOrder(Policy),
+    /// A policy that is to come, and how many accounts are looked at for it before the next
+    /// operation. From then on it is one before each.
+    Prepare(Policy, usize),
+    /// That policy comes.
+    SetPrepared,
 }
 
 /// A quota reading, its instants relative to the clock.
@@ -595,6 +600,8 @@ fn administration(loads: bool) -> BoxedStrategy<Op> {
         1 => account().prop_map(Op::UnbindAccount),
         2 => policy().prop_map(Op::SetConfig),
         4 => policy().prop_map(Op::SetOrder),
+        4 => (policy(), 0_usize..6).prop_map(|(policy, most)| Op::Prepare(policy, most)),
+        4 => Just(Op::SetPrepared),
     ]
     .boxed()
 }

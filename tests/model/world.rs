@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use account_pool::{
-    AccountId, BreakerView, Caller, Millis, Outcome, Request, Scheduler, Ticket, Timestamp,
+    AccountId, BreakerView, Caller, Config, Millis, Outcome, Request, Scheduler, Ticket, Timestamp,
     Unavailable, WaitTicket,
 };
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) tickets: Vec<(Ticket, Claim)>,
     waits: Vec<(WaitTicket, Place)>,
     steps: usize,
+    /// The policy that is being prepared.
+    coming: Option<Config>,
 }
 
 /// A request's parts, owned.
@@ -64,6 +66,7 @@ impl World {
             tickets: Vec::new(),
             waits: Vec::new(),
             steps: 0,
+            coming: None,
         };
         for account in accounts {
             world.apply(&Op::Add(account.clone()));
@@ -100,6 +103,7 @@ impl World {
     /// Does one thing to both, and compares what they say about it and about their state.
     pub(crate) fn apply(&mut self, op: &Op) {
         let now = self.clock;
+        self.prepare(1);
         let (scheduler, model) = (&mut self.scheduler, &mut self.model);
         match op {
             Op::Tick(step) => self.tick(*step),
@@ -193,10 +197,28 @@ impl World {
                 scheduler.set_config(config.clone(), now).unwrap();
                 model.set_config(&config, now);
             }
+            Op::Prepare(policy, most) => {
+                self.coming = Some(policy.config());
+                self.prepare(*most);
+            }
+            Op::SetPrepared => {
+                if let Some(config) = self.coming.take() {
+                    scheduler.set_config(config.clone(), now).unwrap();
+                    model.set_config(&config, now);
+                }
+            }
             _ => self.administer(op),
         }
         self.steps += 1;
         self.compare();
+    }
+
+    /// Looks at so many accounts under the policy that is to come, which changes nothing.
+    fn prepare(&mut self, accounts: usize) {
+        if let Some(config) = &self.coming {
+            self.scheduler.prepare_config(config, accounts, self.clock).unwrap();
+            self.model.advance(self.clock);
+        }
     }
 
     fn administer(&mut self, op: &Op) {

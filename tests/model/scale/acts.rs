@@ -103,6 +103,11 @@ pub(crate) enum Op {
     SetConfig(Box<Config>),
     /// Only the order of preference of a configuration.
     SetOrder(Box<Config>),
+    /// A configuration that is to come, and how many accounts are looked at for it before each
+    /// operation from now on.
+    Prepare(Box<Config>, usize),
+    /// It comes.
+    SetPrepared,
 }
 
 #[derive(Clone, Debug)]
@@ -226,6 +231,9 @@ fn op() -> impl Strategy<Value = Op> {
         12 => (slice(), act()).prop_map(|(slice, act)| Op::Each(slice, act)),
         1 => config().prop_map(|config| Op::SetConfig(Box::new(config))),
         3 => config().prop_map(|config| Op::SetOrder(Box::new(config))),
+        2 => (config(), 0_usize..1_500)
+            .prop_map(|(config, most)| Op::Prepare(Box::new(config), most)),
+        2 => Just(Op::SetPrepared),
     ]
 }
 

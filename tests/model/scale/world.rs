@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use account_pool::{
-    AccountId, Affinity, Grant, Millis, Outcome, Request, Scheduler, Ticket, Timestamp, Unavailable,
+    AccountId, Affinity, Config, Grant, Millis, Outcome, Request, Scheduler, Ticket, Timestamp,
+    Unavailable,
 };
 
 use super::acts::{Act, AskSpec, Excluded, Op, Story};
@@ -22,6 +23,8 @@ pub(crate) struct World {
     tickets: Vec<(Ticket, Claim)>,
     /// The accounts that served last.
     served: Vec<AccountId>,
+    /// The configuration that is being prepared, so many accounts at a time.
+    coming: Option<(Config, usize)>,
 }
 
 fn request(ask: &Ask) -> Request<'_> {
@@ -49,6 +52,7 @@ impl World {
             clock: Timestamp::from_millis(100),
             tickets: Vec::new(),
             served: Vec::new(),
+            coming: None,
         };
         for account in 0..crowd.accounts {
             world.act(account, &Act::Add);
@@ -58,6 +62,10 @@ impl World {
 
     /// Does one thing to both, and compares what they say about it.
     pub(crate) fn apply(&mut self, op: &Op) {
+        if let Some((config, accounts)) = &self.coming {
+            self.scheduler.prepare_config(config, *accounts, self.clock).unwrap();
+            self.model.advance(self.clock);
+        }
         match op {
             Op::Tick(step) => self.tick(*step),
             Op::Select(spec, end) => {
@@ -94,6 +102,13 @@ impl World {
                 (config.rank, config.soft) = (other.rank.clone(), other.soft.clone());
                 self.scheduler.set_config(config.clone(), now).unwrap();
                 self.model.set_config(&config, now);
+            }
+            Op::Prepare(config, most) => self.coming = Some(((**config).clone(), *most)),
+            Op::SetPrepared => {
+                if let Some((config, _)) = self.coming.take() {
+                    self.model.set_config(&config, self.clock);
+                    self.scheduler.set_config(config, self.clock).unwrap();
+                }
             }
         }
         assert_eq!(self.scheduler.stats(), &self.model.stats);
