@@ -156,7 +156,9 @@ impl Index {
     /// index is not current before the next refresh.
     pub(crate) fn learn(&mut self, view: &View<'_>) {
         let touched = view.roster.touched();
-        self.let_go(touched, view.roster);
+        if touched.has_moved() {
+            self.let_go(touched, view.roster);
+        }
         let plain = self.set_out(view);
         if touched.is_all() || is_most(touched.places(), view) {
             self.fall_behind();

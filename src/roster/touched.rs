@@ -8,6 +8,8 @@ pub(crate) struct Touched {
     marks: Vec<Touch>,
     /// Whether all were touched at once.
     all: bool,
+    /// Whether an account has come or gone.
+    moved: bool,
 }
 
 /// What about an account may have changed.
@@ -36,6 +38,7 @@ impl Touched {
     /// Counts a place as touched.
     #[inline(always)]
     pub(crate) fn note(&mut self, place: u32, touch: Touch) {
+        self.moved |= touch == Touch::Seat;
         match self.marks.get_mut(place as usize) {
             Some(mark) => {
                 if *mark == Touch::None {
@@ -71,6 +74,11 @@ impl Touched {
         self.all
     }
 
+    /// Whether an account has come or gone.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved
+    }
+
     /// The places with what may have changed about their accounts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Touch)> {
         self.places.iter().map(|&place| (place, self.marks[place as usize]))
@@ -87,6 +95,6 @@ impl Touched {
         for place in self.places.drain(..) {
             self.marks[place as usize] = Touch::None;
         }
-        self.all = false;
+        (self.all, self.moved) = (false, false);
     }
 }
