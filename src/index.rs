@@ -28,7 +28,8 @@
 //! | operation | cost |
 //! | --- | --- |
 //! | refresh | O(log accounts) for each account that was touched or is due; O(accounts) where that is most of them |
-//! | another order of preference ([`translate`]) | O(accounts); it reads an account only for what its key does not say |
+//! | another policy, prepared | O(accounts), in calls that look at as many as they are told to |
+//! | another order of preference, not prepared ([`translate`]) | O(accounts); it reads an account only for what its key does not say |
 //! | recovery of many accounts at one instant | O(1) amortised for each, without looking at it |
 //! | best account, number of ties | O(kinds), of which it looks at few |
 //! | the caller's place among the tied | O(1) where a good part of the accounts ties, else O(log accounts) |

@@ -187,6 +187,17 @@ impl Roster {
         Some(state)
     }
 
+    /// How many callers are bound to the account at `slot`, to be changed; it counts as touched if
+    /// an answer depends on that.
+    pub(crate) fn bound_mut(&mut self, slot: Slot, counts: bool) -> Option<&mut u32> {
+        let place = self.places.get_mut(slot.index as usize)?;
+        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        if counts {
+            self.touched.note(slot.index, Touch::All);
+        }
+        Some(&mut state.load.bound)
+    }
+
     /// Counts all accounts as touched.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note_all(self.order.iter().copied(), Touch::All);

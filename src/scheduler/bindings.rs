@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::account::{AccountError, AccountId};
-use crate::config::StickyMode;
+use crate::config::{StickyMode, Term};
 use crate::events::Event;
 use crate::leases::LeaseState;
 use crate::outcome::Usage;
@@ -219,11 +219,12 @@ impl Scheduler {
 
     /// Counts out what has lapsed by `now`.
     pub(super) fn lapse_bindings(&mut self, now: Timestamp) {
+        let counts = self.bound_callers_count();
         let (roster, stats) = (&mut self.roster, &mut self.stats);
         self.bindings.lapse(&self.config.sticky, now, |shift| {
             stats.sticky.expiries += 1;
-            if let Some(state) = shift.from.and_then(|slot| roster.get_mut(slot)) {
-                state.load.bound = state.load.bound.saturating_sub(1);
+            if let Some(bound) = shift.from.and_then(|slot| roster.bound_mut(slot, counts)) {
+                *bound = bound.saturating_sub(1);
             }
         });
     }
@@ -275,12 +276,13 @@ impl Scheduler {
                 bound[slot.index as usize] += 1;
             }
         }
-        for (place, bound) in (0..).zip(bound) {
+        let counts = self.bound_callers_count();
+        for (place, callers) in (0..).zip(bound) {
             let slot = self.roster.slot_at(place);
-            if self.roster.get(slot).is_some_and(|state| state.load.bound != bound)
-                && let Some(state) = self.roster.get_mut(slot)
+            if self.roster.get(slot).is_some_and(|state| state.load.bound != callers)
+                && let Some(bound) = self.roster.bound_mut(slot, counts)
             {
-                state.load.bound = bound;
+                *bound = callers;
             }
         }
     }
@@ -289,11 +291,20 @@ impl Scheduler {
         if from == to {
             return;
         }
-        if let Some(state) = from.and_then(|slot| self.roster.get_mut(slot)) {
-            state.load.bound = state.load.bound.saturating_sub(1);
+        let counts = self.bound_callers_count();
+        if let Some(bound) = from.and_then(|slot| self.roster.bound_mut(slot, counts)) {
+            *bound = bound.saturating_sub(1);
         }
-        if let Some(state) = to.and_then(|slot| self.roster.get_mut(slot)) {
-            state.load.bound = state.load.bound.saturating_add(1);
+        if let Some(bound) = to.and_then(|slot| self.roster.bound_mut(slot, counts)) {
+            *bound = bound.saturating_add(1);
         }
+    }
+
+    /// Whether it matters which account has how many bound callers, beside being told: to the
+    /// policy, or to one that is being prepared.
+    fn bound_callers_count(&self) -> bool {
+        self.layout.unit(Term::BoundCallers) > 0
+            || self.config.sticky.binding_limit.is_some()
+            || self.preparation.is_under_way()
     }
 }

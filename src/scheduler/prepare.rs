@@ -39,6 +39,10 @@ impl Preparation {
         }
     }
 
+    pub(super) fn is_under_way(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Takes what is prepared for this policy; what is for another one goes.
     pub(super) fn take(&mut self, config: &Config) -> Option<Prepared> {
         self.0.take().map(|prepared| *prepared).filter(|prepared| prepared.config == *config)

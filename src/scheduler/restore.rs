@@ -74,6 +74,7 @@ impl Scheduler {
         scheduler.names.set_models(&scheduler.config.aliases, &scheduler.config.unmetered);
 
         scheduler.recount_bindings();
+        scheduler.trim_bindings();
         scheduler.advance(now);
         Ok(scheduler)
     }

@@ -1,19 +1,24 @@
-//! What no implementation of this shape can go below: the lock, one clock reading, the caller's
-//! hash where the caller comes as text, a look-up, and a reservation and a release that keep an index of bare keys current. No
-//! windows, no filters, no exclusion, no counters.
+//! What no implementation of this shape can go below: the lock, one clock reading, a hash of what
+//! the request names (its model, or its caller), a look-up, and a reservation and a release that
+//! keep an index of bare keys current. No windows, no filters, no exclusion, no counters. It is
+//! driven as this crate is: by requests in turn, at their pace.
 
+use std::hash::BuildHasher;
+use std::hint::black_box;
 use std::num::NonZeroUsize;
 
-use account_pool::{Clock, SystemClock};
+use account_pool::Clock;
 use criterion::Criterion;
+use foldhash::fast::FixedState;
 use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::groups::{by_size, sizes};
 use crate::tree::Tree;
-use crate::workload::CONVERSATIONS;
-use crate::workload::requests::{Spelling, caller};
+use crate::workload::pace::{PacedClock, START, Ticker};
+use crate::workload::requests::{Requests, Spelling, caller};
+use crate::workload::{CONVERSATIONS, Workload};
 
 /// Beyond this many accounts only this crate is measured.
 pub(crate) const LARGEST: usize = 32_768;
@@ -113,6 +118,25 @@ impl Callers {
     }
 }
 
+/// The machine's clock, read at the pace of a workload.
+struct Pace {
+    clock: PacedClock,
+    ticker: Ticker,
+}
+
+impl Pace {
+    fn of(workload: Workload, accounts: usize) -> Self {
+        let ticker = Ticker::of(workload, accounts, START);
+        Self { clock: PacedClock::new(START), ticker }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        self.clock.set(self.ticker.tick());
+        self.clock.now().as_millis()
+    }
+}
+
 fn hash(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     u64::from_be_bytes(digest[..8].try_into().unwrap())
@@ -131,11 +155,14 @@ pub(crate) fn floors(c: &mut Criterion) {
     });
 
     by_size(c, "floor/anonymous", &sizes, |accounts| {
-        let (clock, pool) =
-            (SystemClock::new(), Mutex::new(Accounts::new(Order::Recency, accounts)));
+        let pool = Mutex::new(Accounts::new(Order::Recency, accounts));
+        let mut pace = Pace::of(Workload::Anonymous, accounts);
+        let mut requests = Requests::new(Workload::Anonymous, Spelling::Text, accounts);
+        let hasher = FixedState::default();
         move || {
-            let now = clock.now().as_millis();
-            let index = pool.lock().pick(0, now);
+            let _ = black_box(requests.draw());
+            let (model, now) = (hasher.hash_one(black_box("opus")), pace.next());
+            let index = pool.lock().pick(model, now);
             pool.lock().release(index);
             index
         }
@@ -144,9 +171,10 @@ pub(crate) fn floors(c: &mut Criterion) {
     for spelling in [Spelling::Hashed, Spelling::Text] {
         by_size(c, &format!("floor/caller-{}", name(spelling)), &sizes, |accounts| {
             let pool = Mutex::new(Accounts::new(Order::InFlight, accounts));
-            let (clock, mut callers) = (SystemClock::new(), Callers::new(4_096, spelling));
+            let mut pace = Pace::of(Workload::Sharded, accounts);
+            let mut callers = Callers::new(4_096, spelling);
             move || {
-                let (hash, now) = (callers.draw(), clock.now().as_millis());
+                let (hash, now) = (callers.draw(), pace.next());
                 let index = pool.lock().pick(hash, now);
                 pool.lock().release(index);
                 index
@@ -154,9 +182,10 @@ pub(crate) fn floors(c: &mut Criterion) {
         });
         by_size(c, &format!("floor/sticky-{}", name(spelling)), &sizes, |accounts| {
             let pool = Mutex::new(Sticky::new(accounts));
-            let (clock, mut callers) = (SystemClock::new(), Callers::new(CONVERSATIONS, spelling));
+            let mut pace = Pace::of(Workload::Bound, accounts);
+            let mut callers = Callers::new(CONVERSATIONS, spelling);
             move || {
-                let (hash, now) = (callers.draw(), clock.now().as_millis());
+                let (hash, now) = (callers.draw(), pace.next());
                 let index = pool.lock().pick(hash, now);
                 pool.lock().in_flight[index] -= 1;
                 index
