@@ -1,5 +1,6 @@
 //! Which accounts a conversation is bound to.
 
+mod holders;
 pub(crate) mod kept;
 pub(crate) mod table;
 pub(crate) mod trail;

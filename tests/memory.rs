@@ -28,9 +28,9 @@ const FIRST_ROOM: usize = 16;
 /// What an account takes in the look-up by id, per bucket.
 const ACCOUNT_BUCKET: usize = 9;
 /// What a binding takes in the table, which grows by chunks.
-const BINDING: usize = 168;
-/// What a binding takes in the look-up by key, per bucket; its part of the look-up by tenant is
-/// in here too.
+const BINDING: usize = 184;
+/// What a binding takes in the look-up by key, per bucket; its part of what is known about its
+/// tenant is in here too.
 const BINDING_BUCKET: usize = 10;
 /// What a pool takes besides.
 const POOL: usize = 48 * 1_024;

@@ -1,6 +1,6 @@
 //! The table of bindings: bounded, least recently used first out, shared fairly by the tenants.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -9,6 +9,7 @@ use crate::config::{Order, Stickiness};
 use crate::lookup::Lookup;
 use crate::outcome::Usage;
 use crate::slot::Slot;
+use crate::sticky::holders::{Holders, NONE};
 use crate::sticky::kept::{KeptTrail, KeptUsage};
 use crate::sticky::{BindingKey, Tenant};
 use crate::time::Timestamp;
@@ -82,16 +83,15 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// No node.
-const NONE: u32 = u32::MAX;
-
-/// All bindings, in a slab whose nodes form a list from the least to the most recently used.
+/// All bindings, in a slab whose nodes form a list from the least to the most recently used, and
+/// one such list for each tenant.
 ///
 /// Lapsed bindings are a prefix of that list. They count for nothing, but keep their place until
 /// they are looked up, which tells an expiry from a miss, or until the place is needed.
 ///
-/// Look-up, refresh and removal cost O(1). An insertion into a full table that holds no lapsed
-/// binding walks the list from its old end to the first binding of a tenant that holds the most.
+/// Look-up and refresh cost O(1), insertion and removal O(log tenants), and so does finding who
+/// gives way in a full table: where tenants have used their oldest bindings since, amortised over
+/// these uses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bindings {
     index: Lookup,
@@ -104,9 +104,9 @@ pub(crate) struct Bindings {
     /// The least recently used that has not lapsed.
     fresh: u32,
     lapsed: usize,
-    tenants: HashMap<Tenant, u32>,
-    /// How many tenants hold that many bindings.
-    holders: Vec<u32>,
+    holders: Holders,
+    /// How often a binding was made or used.
+    uses: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +116,12 @@ struct Node {
     lapsed: bool,
     previous: u32,
     next: u32,
+    /// The number of its last use.
+    used: u64,
+    /// Whose it is, and its neighbours among what that tenant holds.
+    holder: u32,
+    older: u32,
+    newer: u32,
 }
 
 /// Where a node was, and whether its binding had lapsed.
@@ -155,8 +161,8 @@ impl Default for Bindings {
             tail: NONE,
             fresh: NONE,
             lapsed: 0,
-            tenants: HashMap::new(),
-            holders: Vec::new(),
+            holders: Holders::default(),
+            uses: 0,
         }
     }
 }
@@ -253,20 +259,25 @@ impl Bindings {
         let nodes = &self.nodes;
         let node = self.index.remove(key.hash(), |node| nodes[node as usize].key == *key)?;
         self.unlink(node);
+        self.leave_holder(node);
         let place = &mut self.nodes[node as usize];
         let binding = place.binding.take();
         place.next = self.vacant;
         self.vacant = node;
         if let Some(binding) = &binding {
-            self.count_out(binding.tenant);
+            self.holders.count_out(binding.tenant, place.holder);
         }
         binding
     }
 
     /// Adds a binding, which is the most recently used, under a key that has none.
     pub(crate) fn insert(&mut self, key: BindingKey, binding: Binding) {
-        self.count_in(binding.tenant);
-        let node = Node { key, binding: Some(binding), lapsed: false, previous: NONE, next: NONE };
+        self.uses += 1;
+        let used = self.uses;
+        let holder = self.holders.count_in(binding.tenant, used);
+        let [previous, next, older, newer] = [NONE; 4];
+        let (binding, lapsed) = (Some(binding), false);
+        let node = Node { key, binding, lapsed, previous, next, used, holder, older, newer };
         let index = if self.vacant == NONE {
             self.nodes.push(node);
             u32::try_from(self.nodes.len() - 1).expect("the capacity is less than 2^32")
@@ -277,23 +288,32 @@ impl Bindings {
             index
         };
         self.append(index);
+        self.join_holder(index);
         self.index.insert(key.hash(), index);
     }
 
     /// Which binding gives way: a lapsed one, else the least recently used of the tenants that
     /// hold the most, the new one of `newcomer` counted. These are furthest over their fair share,
     /// since all shares are equal.
-    pub(crate) fn victim(&self, newcomer: Option<Tenant>) -> Option<BindingKey> {
+    pub(crate) fn victim(&mut self, newcomer: Option<Tenant>) -> Option<BindingKey> {
         let oldest = self.nodes.get(self.head as usize)?;
         if oldest.lapsed {
             return Some(oldest.key);
         }
-        let held = |tenant| self.held(tenant) + u32::from(newcomer == Some(tenant));
-        let most = newcomer.map_or(0, held).max(self.most_held());
-        let holds_most =
-            |node: &&Node| node.binding.as_ref().is_some_and(|it| held(it.tenant) == most);
-        let victim = self.by_age().find(holds_most);
-        Some(victim.unwrap_or(oldest).key)
+        let used = |node| self.nodes[node as usize].used;
+        let first = self.holders.first(used)?;
+        let own = newcomer.and_then(|tenant| self.holders.find(tenant));
+        let oldest_of = |holder| self.holders.get(holder).oldest;
+        let gives = match own.filter(|&own| own != first) {
+            Some(own) => {
+                // The more, and of equally many the older one.
+                let own_order = (self.holders.held(own) + 1, Reverse(used(oldest_of(own))));
+                let order = (self.holders.held(first), Reverse(used(oldest_of(first))));
+                if own_order > order { own } else { first }
+            }
+            None => first,
+        };
+        Some(self.nodes[oldest_of(gives) as usize].key)
     }
 
     /// Marks what has lapsed by `now`; reports each shift to `shifted`.
@@ -392,44 +412,6 @@ impl Bindings {
         std::iter::successors(oldest, |node| self.nodes.get(node.next as usize))
     }
 
-    fn held(&self, tenant: Tenant) -> u32 {
-        self.tenants.get(&tenant).copied().unwrap_or(0)
-    }
-
-    fn most_held(&self) -> u32 {
-        u32::try_from(self.holders.len()).unwrap_or(u32::MAX)
-    }
-
-    fn count_in(&mut self, tenant: Tenant) {
-        let held = self.tenants.entry(tenant).or_default();
-        *held += 1;
-        let held = *held as usize;
-        if let Some(fewer) = held.checked_sub(2) {
-            self.holders[fewer] -= 1;
-        }
-        if self.holders.len() < held {
-            self.holders.push(0);
-        }
-        self.holders[held - 1] += 1;
-    }
-
-    fn count_out(&mut self, tenant: Tenant) {
-        let Some(held) = self.tenants.get_mut(&tenant) else {
-            return;
-        };
-        *held -= 1;
-        let left = *held as usize;
-        if left == 0 {
-            self.tenants.remove(&tenant);
-        } else {
-            self.holders[left - 1] += 1;
-        }
-        self.holders[left] -= 1;
-        while self.holders.last() == Some(&0) {
-            self.holders.pop();
-        }
-    }
-
     /// Makes a node the last of the list, as that of a binding used just now.
     #[inline]
     fn renew(&mut self, index: u32) {
@@ -450,9 +432,58 @@ impl Bindings {
             }
             self.join(previous, next);
             self.follow_tail(index);
+            self.use_again(index);
         }
         if self.fresh == NONE {
             self.fresh = index;
+        }
+    }
+
+    /// Makes a node the most recently used of its tenant.
+    #[inline]
+    fn use_again(&mut self, index: u32) {
+        self.uses += 1;
+        let node = &mut self.nodes[index as usize];
+        node.used = self.uses;
+        let Node { holder, older, newer, .. } = *node;
+        if newer == NONE {
+            return;
+        }
+        let holder = self.holders.get_mut(holder);
+        (node.older, node.newer) = (holder.newest, NONE);
+        let newest = std::mem::replace(&mut holder.newest, index);
+        match self.nodes.get_mut(older as usize) {
+            Some(node) => node.newer = newer,
+            None => holder.oldest = newer,
+        }
+        self.nodes[newer as usize].older = older;
+        self.nodes[newest as usize].newer = index;
+    }
+
+    /// Takes a node out of what its tenant holds.
+    fn leave_holder(&mut self, index: u32) {
+        let Node { holder, older, newer, .. } = self.nodes[index as usize];
+        match self.nodes.get_mut(older as usize) {
+            Some(node) => node.newer = newer,
+            None => self.holders.get_mut(holder).oldest = newer,
+        }
+        match self.nodes.get_mut(newer as usize) {
+            Some(node) => node.older = older,
+            None => self.holders.get_mut(holder).newest = older,
+        }
+    }
+
+    /// Puts a node at the end of what its tenant holds.
+    fn join_holder(&mut self, index: u32) {
+        let holder = self.holders.get_mut(self.nodes[index as usize].holder);
+        let newest = std::mem::replace(&mut holder.newest, index);
+        if newest == NONE {
+            holder.oldest = index;
+        }
+        let node = &mut self.nodes[index as usize];
+        (node.older, node.newer) = (newest, NONE);
+        if let Some(node) = self.nodes.get_mut(newest as usize) {
+            node.newer = index;
         }
     }
 
@@ -500,3 +531,6 @@ impl Bindings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
