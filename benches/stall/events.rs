@@ -44,7 +44,7 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "prepare_config, 1 024 accounts of many", prepare: half, call: prepare_some },
     Event { name: "set_config, prepared", prepare: ready, call: other_health },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
-    Event { name: "a full table evicts, the worst mix", prepare: two_kinds, call: bind_another },
+    Event { name: "a full table evicts, the worst mix", prepare: equals, call: bind_another },
 ];
 
 impl Before {
@@ -243,14 +243,11 @@ fn idle_later(before: &mut Before) {
     assert_eq!(before.scheduler.bindings(before.now), 0);
 }
 
-/// First many tenants with a binding each, then one that holds the other half of the table.
-fn two_kinds(accounts: usize) -> Before {
+/// Tenants with a binding each, all of which were used again since.
+fn equals(accounts: usize) -> Before {
     let (mut before, capacity) = fresh(accounts);
-    for number in 0..capacity / 2 {
+    for number in (0..capacity).chain(0..capacity) {
         bind(&mut before, 1 + number, number);
-    }
-    for number in capacity / 2..capacity {
-        bind(&mut before, 0, number);
     }
     before
 }

@@ -23,6 +23,9 @@ pub(crate) enum Workload {
     Tied,
     /// One of the conversations, which are bound to accounts across the pool.
     Bound,
+    /// A conversation that is hardly ever bound yet, of many tenants, in a table that is full of live
+    /// bindings: another one gives way.
+    New,
     /// No caller, every third account cooled for the whole run.
     ThirdCooled,
     /// No caller, three accounts excluded.
@@ -43,15 +46,19 @@ pub(crate) enum Workload {
 /// How many conversations [`Workload::Bound`] keeps going.
 pub(crate) const CONVERSATIONS: usize = 1_000;
 
+/// How many conversations [`Workload::New`] begins before it comes back to the first.
+pub(crate) const NEW_CONVERSATIONS: usize = 1 << 18;
+
 /// How many models [`Workload::Models`] asks for.
 pub(crate) const MODELS: usize = 32;
 
 impl Workload {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Anonymous,
         Self::Sharded,
         Self::Tied,
         Self::Bound,
+        Self::New,
         Self::ThirdCooled,
         Self::Excluded,
         Self::Models,
@@ -67,6 +74,7 @@ impl Workload {
             Self::Sharded => "caller-sharded",
             Self::Tied => "all-tied",
             Self::Bound => "bound",
+            Self::New => "new-conversation",
             Self::ThirdCooled => "third-cooled",
             Self::Excluded => "excluded-3",
             Self::Models => "models-32",

@@ -2,8 +2,8 @@
 
 use account_pool::{AccountId, Affinity, Caller, Request};
 
-use super::setup::id;
-use super::{CONVERSATIONS, MODELS, Workload};
+use super::setup::{id, spread};
+use super::{CONVERSATIONS, MODELS, NEW_CONVERSATIONS, Workload};
 
 /// How a host gives the callers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,13 +30,15 @@ impl Requests {
         let callers = match workload {
             Workload::Sharded | Workload::Tied => (4 * accounts).max(4_096),
             Workload::Bound => CONVERSATIONS,
+            Workload::New => NEW_CONVERSATIONS,
             _ => 0,
         };
         let excluded = [0, accounts / 2, accounts - 1].map(|index| AccountId::from(id(index)));
+        let called = if workload == Workload::New { newcomer } else { caller };
         Self {
             workload,
             spelling,
-            callers: (0..callers).map(caller).collect(),
+            callers: (0..callers).map(called).collect(),
             models: (0..MODELS).map(model).collect(),
             excluded: excluded.into(),
             next: 0,
@@ -49,7 +51,7 @@ impl Requests {
         match self.workload {
             Workload::Excluded => request.exclude(&self.excluded),
             Workload::Models => request.model(&self.models[self.next % MODELS]),
-            Workload::Bound => self.called(request),
+            Workload::Bound | Workload::New => self.called(request),
             Workload::Sharded | Workload::Tied => self.called(request).affinity(Affinity::Ignore),
             _ => request,
         }
@@ -67,6 +69,13 @@ impl Requests {
 /// A caller's key, and the same hashed. Fifty callers share a tenant.
 pub(crate) fn caller(number: usize) -> (String, Caller) {
     let key = format!("api:{}:user:{number}", number / 50);
+    let digested = Caller::new(&key).unwrap();
+    (key, digested)
+}
+
+/// The same, one of two hundred tenants, as chance would have it.
+pub(crate) fn newcomer(number: usize) -> (String, Caller) {
+    let key = format!("api:{}:user:{number}", spread(number) % 200);
     let digested = Caller::new(&key).unwrap();
     (key, digested)
 }

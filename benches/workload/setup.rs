@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use account_pool::config::Term;
 use account_pool::{
-    Account, BlockScope, Config, Dimension, Entitlement, Outcome, Request, Scheduler, Timestamp,
+    Account, BlockScope, Config, Dimension, Entitlement, Millis, Outcome, Request, Scheduler,
+    Timestamp,
 };
 
 use super::pace::{PER_MINUTE, START, Ticker};
-use super::requests::{caller, model};
-use super::{CONVERSATIONS, MODELS, Workload};
+use super::requests::{caller, model, newcomer};
+use super::{CONVERSATIONS, MODELS, NEW_CONVERSATIONS, Workload};
 
 const RPM: u64 = 60;
 
@@ -48,6 +49,7 @@ pub(crate) fn prepared(workload: Workload, accounts: usize) -> (Scheduler, Times
     let now = match workload {
         Workload::Anonymous | Workload::NearlyNone | Workload::Refused => START,
         Workload::Bound => bind(&mut scheduler, accounts),
+        Workload::New => fill_table(&mut scheduler, accounts),
         Workload::RateFull => fill_windows(&mut scheduler, accounts),
         _ => fill_a_minute(&mut scheduler, accounts),
     };
@@ -78,6 +80,10 @@ fn config(workload: Workload) -> Config {
     let mut config = Config::default();
     if workload == Workload::Tied {
         config.rank.terms.retain(|term| !matches!(term, Term::Headroom | Term::Recency));
+    }
+    if workload == Workload::New {
+        // However slow the pace of a small pool is.
+        config.sticky.time_to_idle = Millis::MAX;
     }
     config
 }
@@ -137,6 +143,21 @@ pub(crate) fn fill_a_minute(scheduler: &mut Scheduler, accounts: usize) -> Times
     ticker.now()
 }
 
+/// Binds as many conversations as the table holds, those that come last in the end.
+fn fill_table(scheduler: &mut Scheduler, accounts: usize) -> Timestamp {
+    let start = fill_a_minute(scheduler, accounts);
+    let mut ticker = Ticker::of(Workload::New, accounts, start);
+    let capacity = scheduler.config().sticky.capacity;
+    for number in NEW_CONVERSATIONS - capacity..NEW_CONVERSATIONS {
+        let request = Request::new().digested(newcomer(number).1).model("opus");
+        let now = ticker.tick();
+        let grant = scheduler.select(&request, now).unwrap();
+        scheduler.settle(grant.ticket, &Outcome::success(), now);
+    }
+    assert_eq!(scheduler.bindings(ticker.now()), capacity);
+    ticker.now()
+}
+
 /// Fills every account's window within a second.
 pub(crate) fn fill_windows(scheduler: &mut Scheduler, accounts: usize) -> Timestamp {
     let at = |index| Timestamp::from_millis(START.as_millis() + (index * 1_000 / accounts) as u64);
@@ -154,6 +175,6 @@ fn use_account(scheduler: &mut Scheduler, index: usize, request: &Request<'_>, n
 }
 
 /// A number below a million that looks like chance.
-fn spread(index: usize) -> u64 {
+pub(crate) fn spread(index: usize) -> u64 {
     (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44
 }

@@ -4,15 +4,18 @@ use std::collections::HashMap;
 
 use super::Tenant;
 
+/// One of so many may be moved on before all are looked at.
+const FEW: usize = 16;
+
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The tenants that hold bindings, those that hold the most first; of several the one whose least
 /// recently used binding is the oldest.
 ///
-/// A heap in which only the first is sure to be right. A use makes a tenant's oldest binding
-/// younger, so it can only come later than where it is; [`first`](Self::first) looks, and moves on
-/// who comes too early. So a use, of which there are many, changes nothing here.
+/// A heap that may be out of date. A use makes a tenant's oldest binding younger, so the tenant
+/// can only come later than where it is; [`first`](Self::first) looks, and moves on who comes too
+/// early. So a use, of which there are many, changes nothing here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Holders {
     by_tenant: HashMap<Tenant, u32>,
@@ -111,16 +114,27 @@ impl Holders {
     /// Who holds the most; of several, whose oldest binding was used first. `used` says when a
     /// node was last used.
     pub(super) fn first(&mut self, used: impl Fn(u32) -> u64) -> Option<u32> {
-        loop {
+        for _ in 0..=self.heap.len() / FEW {
             let first = self.heap.first_mut()?;
-            let known =
-                std::mem::replace(&mut first.used, used(self.all[first.holder as usize].oldest));
-            let first = *first;
+            let known = first.used;
+            first.used = used(self.all[first.holder as usize].oldest);
             if first.used == known {
                 return Some(first.holder);
             }
             self.sink(0);
         }
+        self.look_at_all(used);
+        self.heap.first().map(|first| first.holder)
+    }
+
+    /// Notes when each oldest binding was last used, which is cheaper than to find one after the
+    /// other where that is out of date for many.
+    #[cold]
+    fn look_at_all(&mut self, used: impl Fn(u32) -> u64) {
+        for rank in &mut self.heap {
+            rank.used = used(self.all[rank.holder as usize].oldest);
+        }
+        (0..self.heap.len() / 2).rev().for_each(|place| self.sink(place));
     }
 
     /// Moves an entry of the heap up to where it belongs.

@@ -23,14 +23,14 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (0_u8..7).prop_map(|tenant| Act::Bind(tenant * tenant / 9)),
-        6 => (0_usize..40).prop_map(Act::Use),
-        1 => (0_usize..40).prop_map(Act::Drop),
+        8 => (0_u8..20).prop_map(|tenant| Act::Bind(tenant * tenant / 9)),
+        9 => (0_usize..60).prop_map(Act::Use),
+        1 => (0_usize..60).prop_map(Act::Drop),
         1 => Just(Act::Evict),
     ]
 }
 
-const CAPACITY: usize = 12;
+const CAPACITY: usize = 50;
 const NOW: Timestamp = Timestamp::ZERO;
 
 fn binding(tenant: Tenant) -> Binding {
@@ -52,7 +52,7 @@ fn victim(list: &[(BindingKey, Tenant)], newcomer: Option<Tenant>) -> Option<Bin
 
 proptest! {
     #[test]
-    fn the_oldest_of_those_who_hold_the_most_gives_way(acts in vec(act(), 1..150)) {
+    fn the_oldest_of_those_who_hold_the_most_gives_way(acts in vec(act(), 1..400)) {
         let (mut table, mut list) = (Bindings::default(), Vec::new());
         for (number, act) in (0_u64..).zip(acts) {
             match act {
