@@ -21,6 +21,7 @@ WORKLOADS = [
     "caller-sharded",
     "all-tied",
     "bound",
+    "new-conversation",
     "third-cooled",
     "excluded-3",
     "refused",
