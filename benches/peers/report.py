@@ -13,7 +13,12 @@ from pathlib import Path
 
 # The scheduler is given hashed callers, the pool callers as text. A workload of this name plus
 # COARSE is measured by the same floor, which reads the exact clock.
-FLOORS = {"caller-sharded": "floor/caller", "all-tied": "floor/caller", "bound": "floor/sticky"}
+FLOORS = {
+    "caller-sharded": "floor/caller",
+    "all-tied": "floor/caller",
+    "new-conversation": "floor/caller",
+    "bound": "floor/sticky",
+}
 SPELLINGS = {"scheduler": "hashed", "pool": "text"}
 COARSE = "-coarse"
 PEERS = ["peers/pingora-round-robin", "peers/pingora-ketama", "peers/tower-p2c"]
