@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 enum Act {
     /// A new binding of a tenant, for which another gives way if there are too many.
-    Bind(u8),
+    Bind(Tenant),
     /// One is used again, given its place in the list.
     Use(usize),
     Drop(usize),
@@ -23,7 +23,7 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        8 => (0_u8..20).prop_map(|tenant| Act::Bind(tenant * tenant / 9)),
+        8 => (0_u64..20).prop_map(|tenant| Act::Bind(tenant * tenant / 9)),
         9 => (0_usize..60).prop_map(Act::Use),
         1 => (0_usize..60).prop_map(Act::Drop),
         1 => Just(Act::Evict),
@@ -57,7 +57,7 @@ proptest! {
         for (number, act) in (0_u64..).zip(acts) {
             match act {
                 Act::Bind(tenant) => {
-                    let tenant = u64::from(tenant);
+
                     while list.len() >= CAPACITY {
                         let key = table.victim(Some(tenant)).unwrap();
                         prop_assert_eq!(Some(key), victim(&list, Some(tenant)));
