@@ -159,7 +159,7 @@ impl Scheduler {
     /// beyond a smaller capacity are evicted, and aliases apply to names declared from now on.
     ///
     /// O(accounts) where accounts rank or qualify by other rules than before, and so is the next
-    /// command then: together 1 to 3 ms for 32 768 accounts. [`prepare_config`](Self::prepare_config)
+    /// command then: together 1 to 5 ms for 32 768 accounts. [`prepare_config`](Self::prepare_config)
     /// spreads that over as many calls as you like.
     ///
     /// # Errors
