@@ -67,6 +67,13 @@ impl ById {
     }
 }
 
+/// The account at `slot`.
+#[inline(always)]
+fn state_in(places: &mut Chunks<Place>, slot: Slot) -> Option<&mut AccountState> {
+    let place = places.get_mut(slot.index as usize)?;
+    place.state.as_mut().filter(|_| place.generation == slot.generation)
+}
+
 impl Place {
     /// Whether the account in it has this id.
     fn is(&self, id: &str) -> bool {
@@ -170,8 +177,7 @@ impl Roster {
     /// The account at `slot`, to be changed: it counts as touched.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
-        let place = self.places.get_mut(slot.index as usize)?;
-        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        let state = state_in(&mut self.places, slot)?;
         self.touched.note(slot.index, Touch::All);
         Some(state)
     }
@@ -180,8 +186,7 @@ impl Roster {
     /// must change nothing that an answer depends on but load and windows.
     #[inline(always)]
     pub(crate) fn serving_mut(&mut self, slot: Slot) -> Option<&mut AccountState> {
-        let place = self.places.get_mut(slot.index as usize)?;
-        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        let state = state_in(&mut self.places, slot)?;
         let rests = state.breaker.is_at_rest();
         self.touched.note(slot.index, if rests { Touch::Load } else { Touch::All });
         Some(state)
@@ -190,8 +195,7 @@ impl Roster {
     /// How many callers are bound to the account at `slot`, to be changed; it counts as touched if
     /// an answer depends on that.
     pub(crate) fn bound_mut(&mut self, slot: Slot, counts: bool) -> Option<&mut u32> {
-        let place = self.places.get_mut(slot.index as usize)?;
-        let state = place.state.as_mut().filter(|_| place.generation == slot.generation)?;
+        let state = state_in(&mut self.places, slot)?;
         if counts {
             self.touched.note(slot.index, Touch::All);
         }

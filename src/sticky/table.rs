@@ -449,6 +449,7 @@ impl Bindings {
         if newer == NONE {
             return;
         }
+        // As if it left and joined, in one step, since every use of a binding comes here.
         let holder = self.holders.get_mut(holder);
         (node.older, node.newer) = (holder.newest, NONE);
         let newest = std::mem::replace(&mut holder.newest, index);
