@@ -121,7 +121,7 @@ impl Config {
 
     /// What changes about every account when `next` replaces this policy. What is listed first is
     /// read anew by each request or outcome that it concerns; the order alone rests on what comes
-    /// then, and eligibility or the counts of bindings on all else.
+    /// then, and eligibility on all else.
     pub(crate) fn effect_of(&self, next: &Self) -> Effect {
         let sticky = &self.sticky;
         let mut next = next.clone();
@@ -132,6 +132,7 @@ impl Config {
         next.baseline_jitter = self.baseline_jitter;
         next.aliases.clone_from(&self.aliases);
         next.rank.shard = self.rank.shard;
+        // Whether there is affinity at all decides whom a binding limit keeps away.
         if next.sticky.is_on() == sticky.is_on() {
             next.sticky.mode = sticky.mode;
             next.sticky.capacity = sticky.capacity;

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a value that is not there is a failed test")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use account_pool::config::Term;
 use account_pool::{
-    Account, Config, ManualClock, Millis, Outcome, Plan, Pool, Request, Scheduler, Scope, Status,
-    Tier, Timestamp,
+    Account, Clock, Config, ManualClock, Millis, Outcome, Plan, Pool, Request, Scheduler, Scope,
+    Status, Tier, Timestamp,
 };
 
 const ACCOUNTS: usize = 40;
@@ -193,4 +193,27 @@ fn a_large_pool_replaces_its_policy_while_others_are_served() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(pool.in_flight(), 0);
+}
+
+/// A clock that stands still and counts how often it is read: once per turn of a pool's lock.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Clock for Counting {
+    fn now(&self) -> Timestamp {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        at(1)
+    }
+}
+
+#[test]
+fn a_large_pool_gives_its_lock_away_while_it_replaces_its_policy() {
+    let pool = Pool::with_clock(Config::default(), Counting::default()).unwrap();
+    for number in 0..MANY {
+        pool.add(Account::new(id(number)), ()).unwrap();
+    }
+    let turns = || pool.clock().0.load(Ordering::Relaxed);
+    let before = turns();
+    pool.set_config(by_health()).unwrap();
+    assert!(turns() - before > MANY / 1_024, "{} turns", turns() - before);
 }

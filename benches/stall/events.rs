@@ -42,6 +42,7 @@ pub(crate) const EVENTS: &[Event] = &[
     Event { name: "set_config, other ties", prepare: used, call: other_ties },
     Event { name: "set_config, another measure of health", prepare: used, call: other_health },
     Event { name: "prepare_config, 1 024 accounts of many", prepare: half, call: prepare_some },
+    Event { name: "prepare_config, the call that joins", prepare: learnt, call: prepare_some },
     Event { name: "set_config, prepared", prepare: ready, call: other_health },
     Event { name: "a full table evicts, one tenant", prepare: one_tenant, call: bind_another },
     Event { name: "a full table evicts, the worst mix", prepare: equals, call: bind_another },
@@ -197,6 +198,12 @@ fn prepare_health(before: &mut Before, accounts: usize) -> bool {
 fn half(accounts: usize) -> Before {
     let mut before = used(accounts);
     prepare_health(&mut before, accounts / 2);
+    before
+}
+
+fn learnt(accounts: usize) -> Before {
+    let mut before = used(accounts);
+    assert!(!prepare_health(&mut before, accounts), "joining is a call of its own");
     before
 }
 

@@ -72,7 +72,7 @@ impl Scheduler {
     /// Each call looks at up to so many `accounts` under that policy, at about 0.2 µs each. In
     /// between everything goes on under the one in force, and what changes is looked at again.
     /// Once `true` is the answer, `set_config` with an equal policy and the first selection after
-    /// it together cost about a tenth of what they would without. `accounts` should be more than
+    /// it together cost a quarter to a fifteenth of what they would without. `accounts` should be more than
     /// what changes between two calls; 1 024 is a good number. Preparing changes no answer of any
     /// call. It may be left out, done in vain, or begun anew for another policy: what was prepared
     /// last is kept until the next `set_config`, in as much memory as the index takes (some 330

@@ -57,7 +57,6 @@ proptest! {
         for (number, act) in (0_u64..).zip(acts) {
             match act {
                 Act::Bind(tenant) => {
-
                     while list.len() >= CAPACITY {
                         let key = table.victim(Some(tenant)).unwrap();
                         prop_assert_eq!(Some(key), victim(&list, Some(tenant)));
